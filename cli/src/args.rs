@@ -1,9 +1,9 @@
-//! The command line: flags as docker's, from a table.
+//! Parses the command line: docker's flags, from a table.
 
 use serde_json::Value;
 
-/// A flag: its names (one letter: short), the word for its value where it takes one, what it does. Or a group of them,
-/// that several commands have.
+/// A flag: its names (one letter: short), the word for its value if it takes one, its effect. Or a group of flags that
+/// several commands share.
 pub struct Flag {
     pub names: &'static [&'static str],
     pub value: Option<&'static str>,
@@ -12,15 +12,15 @@ pub struct Flag {
 }
 
 impl Flag {
-    /// One that is there or not; `--name=false` takes it back.
+    /// A flag without a value; `--name=false` switches it off.
     pub const fn switch(names: &'static [&'static str], help: &'static str) -> Flag {
         Flag { names, value: None, help, group: &[] }
     }
-    /// One with a value.
+    /// A flag with a value.
     pub const fn value(names: &'static [&'static str], value: &'static str, help: &'static str) -> Flag {
         Flag { names, value: Some(value), help, group: &[] }
     }
-    /// All of a group.
+    /// All flags of a group.
     pub const fn group(group: &'static [Flag]) -> Flag {
         Flag { names: &[], value: None, help: "", group }
     }
@@ -77,7 +77,7 @@ pub struct Parsed {
 }
 
 impl Parsed {
-    /// With the flags that the command's name implies; they win over those of the command line.
+    /// Adds the flags that the command's name implies; they win over those of the command line.
     pub fn with(mut self, implied: &[(&'static str, &str)]) -> Parsed {
         self.values.extend(implied.iter().map(|(key, value)| (*key, (*value).to_owned())));
         self
@@ -94,7 +94,7 @@ impl Parsed {
     pub fn all(&self, key: &str) -> Vec<String> {
         self.values.iter().filter(|(k, _)| *k == key).map(|(_, v)| v.clone()).collect()
     }
-    /// Every value of a flag, or `None` where it was not given.
+    /// Every value of a flag, or `None` if it was not given.
     pub fn some(&self, key: &str) -> Option<Vec<String>> {
         Some(self.all(key)).filter(|all| !all.is_empty())
     }
@@ -107,8 +107,9 @@ impl Parsed {
 }
 
 impl Parsed {
-    /// Adds what a configuration file says: an object of the command's long flags, with a text, a number, a boolean or a list
-    /// of texts each. Errors: a sentence for the user; no such flag, one that the command line has too, or a wrong value.
+    /// Adds the settings of a configuration file: an object of the command's long flags, with a text, a number, a
+    /// boolean or a list of texts each. Errors: a sentence for the user; an unknown flag, a flag that the command line
+    /// has too, or a wrong value.
     pub fn add_file(&mut self, command: &Command, members: &serde_json::Map<String, Value>) -> Result<(), String> {
         let said: Vec<&str> = self.values.iter().map(|(key, _)| *key).collect();
         let mut more = Vec::new();

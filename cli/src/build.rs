@@ -114,7 +114,7 @@ fn asked(parsed: &Parsed) -> Result<BuildImage, Failure> {
     })
 }
 
-/// Names the build file: one in the directory by its path in there, any other by what is in it.
+/// Names the build file: a file in the directory by its path there, any other by its content.
 fn name_file(how: &mut BuildImage, directory: &Path, file: Option<&str>) -> Result<(), Failure> {
     let Some(file) = file else { return Ok(()) };
     let cannot = |path: &Path, e: std::io::Error| Failure::Here(format!("{}: {e}", path.display()));
@@ -127,7 +127,7 @@ fn name_file(how: &mut BuildImage, directory: &Path, file: Option<&str>) -> Resu
     Ok(())
 }
 
-/// Whether what comes is a tar, plain or compressed: a build file is text.
+/// Whether the input is a tar, plain or compressed: a build file is text.
 fn is_tar(input: &mut impl BufRead) -> Result<bool, Failure> {
     let head = input.fill_buf().map_err(|e| Failure::Here(format!("standard input: {e}")))?;
     Ok(!Context::is_build_file(head))

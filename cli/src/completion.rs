@@ -34,7 +34,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// By the usage of the command: its first argument in capitals.
+    /// The kind in the usage of the command: its first argument in capitals.
     fn of(command: &Command) -> Kind {
         let word = |name: &str| command.usage.split([' ', '.', ':', '[', ']']).any(|word| word == name);
         match () {

@@ -247,7 +247,7 @@ fn logs(globals: &Globals, parsed: &Parsed) -> Outcome {
     let name = one(parsed)?;
     let tail = match parsed.last("tail") {
         None | Some("all") => None,
-        // As in docker: less than none is all.
+        // As in docker: a negative number means all.
         Some(_) => parsed.number::<i64>("tail").map_err(Failure::Usage)?.and_then(|tail| tail.try_into().ok()),
     };
     let query = LogQuery {
@@ -267,7 +267,7 @@ fn logs(globals: &Globals, parsed: &Parsed) -> Outcome {
     while !log.ended() {
         let mut outcome = Ok(());
         log.next_batch(None, None, &mut |line| {
-            // One stream's lines go out before the other's begin, so that a terminal shows them in their order.
+            // Lines of one stream are written before lines of the other, so that a terminal shows them in their order.
             let [mine, other] = if line.channel == Channel::Stderr { [1, 0] } else { [0, 1] };
             if !texts[other].is_empty() {
                 outcome = std::mem::replace(&mut outcome, Ok(())).and_then(|()| flush(&mut texts[other], other == 1));
@@ -291,7 +291,7 @@ fn logs(globals: &Globals, parsed: &Parsed) -> Outcome {
     Ok(0)
 }
 
-/// Tells of lines that are not in the log.
+/// Reports lines that are missing in the log.
 fn missing(lines: u64, why: &str) {
     complain!("coracle: {lines} lines {why}");
 }

@@ -68,7 +68,7 @@ const FLAGS: &[Flag] = &[
     Flag::value(&["name"], "NAME", "its name"),
     Flag::value(&["hostname", "h"], "NAME", "host name inside"),
     Flag::value(&["domainname"], "NAME", "domain name inside"),
-    Flag::value(&["user", "u"], "USER[:GROUP]", "who the process is, by name or number"),
+    Flag::value(&["user", "u"], "USER[:GROUP]", "user of the process, by name or number"),
     Flag::value(&["group-add"], "GROUP", "a further group"),
     Flag::value(&["env", "e"], "NAME[=VALUE]", "an environment variable; without a value: ours"),
     Flag::value(&["env-file"], "FILE", "environment variables from a file, one a line"),
@@ -255,11 +255,12 @@ fn write_new(path: &str, text: &str) -> Result<(), Failure> {
     file.map_err(|e| Failure::Here(format!("{path}: {e}")))
 }
 
-/// A start that failed: the container's own 126 or 127, else 125. With `--rm` the engine removes the container.
+/// The exit code of a failed start: the container's own 126 or 127, else 125. With `--rm` the engine removes the
+/// container.
 fn start_failed(engine: &Engine, id: &str, removal: Option<ContainerWait>, error: coracle::Error) -> Failure {
     complain!("coracle: {error}");
     let code = match removal {
-        // A refused start is not an end of the container, so no event would come. nothing of it would be told.
+        // A refused start does not end the container, so the engine would not remove it.
         Some(removal) => {
             remove_it(engine, id);
             removed(removal)
@@ -272,7 +273,7 @@ fn start_failed(engine: &Engine, id: &str, removal: Option<ContainerWait>, error
     })
 }
 
-/// Waits for the removal of a container that has ended; answers its exit code.
+/// Waits for the removal of a container that has ended; returns its exit code.
 fn removed(removal: ContainerWait) -> i32 {
     match removal.wait(None) {
         Ok(waited) => {
@@ -306,7 +307,7 @@ fn body(parsed: &Parsed) -> Result<CreateBody, Failure> {
     let mut host_config = host_config(parsed).map_err(usage)?;
     let mut endpoint = crate::networks::endpoint(parsed, "network-alias");
     if matches!(host_config.network_mode.as_str(), "" | "default" | "bridge") {
-        // There a link is the container's, not its end's.
+        // On the default network links belong to the container, not to its endpoint.
         host_config.links = endpoint.as_mut().and_then(|end| end.links.take());
         endpoint = endpoint.filter(|end| *end != EndpointSettings::default());
     }
@@ -400,7 +401,7 @@ fn pairs(parsed: &Parsed, key: &str) -> Result<StringMap, String> {
         .collect()
 }
 
-/// A check where one of the flags says something of it. Errors: `--no-healthcheck` beside another, a bad number.
+/// The health check, if one of the flags concerns it. Errors: `--no-healthcheck` beside another flag, a bad number.
 fn healthcheck(parsed: &Parsed) -> Result<Option<Healthcheck>, String> {
     let given = |key: &str| parsed.last(key).is_some();
     let others = ["health-cmd", "health-interval", "health-timeout", "health-retries", "health-start-period"];
@@ -526,7 +527,8 @@ fn amount(parsed: &Parsed, key: &str) -> Result<Option<i64>, String> {
 
 pub fn restart_policy(text: &str) -> Result<RestartPolicy, String> {
     let (name, count) = text.split_once(':').unwrap_or((text, "0"));
-    let count = count.parse().map_err(|_| format!("invalid value {text:?} for --restart: the count is no number"))?;
+    let count =
+        count.parse().map_err(|_| format!("invalid value {text:?} for --restart: the count is not a number"))?;
     Ok(RestartPolicy { name: name.to_owned(), maximum_retry_count: count })
 }
 

@@ -16,7 +16,7 @@ pub const ENTRIES: &[Entry] = &[Entry {
             Flag::switch(&["tty", "t"], "give it a terminal"),
             Flag::switch(&["detach", "d"], "do not wait for it"),
             Flag::switch(&["privileged"], "all rights of the host"),
-            Flag::value(&["user", "u"], "USER[:GROUP]", "who the process is, by name or number"),
+            Flag::value(&["user", "u"], "USER[:GROUP]", "user of the process, by name or number"),
             Flag::value(&["env", "e"], "NAME=VALUE", "an environment variable"),
             Flag::value(&["workdir", "w"], "DIR", "working directory"),
             Flag::value(&["detach-keys"], "KEYS", "what leaves it running (default ctrl-p,ctrl-q)"),

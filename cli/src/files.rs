@@ -47,7 +47,7 @@ pub const ENTRIES: &[Entry] = &[
             usage: "[FLAGS] CONTAINER [REPOSITORY[:TAG]]",
             about: "Make an image of a container",
             flags: &[
-                Flag::value(&["author", "a"], "TEXT", "who made it"),
+                Flag::value(&["author", "a"], "TEXT", "author of the image"),
                 Flag::value(&["message", "m"], "TEXT", "comment in the history"),
                 Flag::value(&["change", "c"], "INSTRUCTION", "a build instruction for the configuration, such as CMD"),
                 Flag::value(&["pause", "p"], "BOOL", "freeze the container meanwhile (default true)"),
@@ -58,7 +58,7 @@ pub const ENTRIES: &[Entry] = &[
     },
 ];
 
-/// One side of a copy.
+/// The source or the destination of a copy.
 enum Side {
     Container(String, String),
     Local(PathBuf),
@@ -105,7 +105,7 @@ fn here(path: &Path) -> impl Fn(std::io::Error) -> Failure {
     move |error| Failure::Here(format!("{}: {error}", path.display()))
 }
 
-/// Unpacks beside the destination, and moves what came to its place: nothing that the container made is walked through.
+/// Unpacks beside the destination, and moves the result into place: no path that the container made is followed.
 fn take_out(engine: &Engine, id: &str, path: &str, to: &Path) -> Result<(), Failure> {
     let archive = engine.container_archive_get(id, path, None)?;
     let name = archive.stat().name.clone();
@@ -119,7 +119,7 @@ fn take_out(engine: &Engine, id: &str, path: &str, to: &Path) -> Result<(), Fail
     std::fs::create_dir(&staging).map_err(here(&staging))?;
     let unpacked = unpack(archive, &staging).and_then(|()| {
         let from = if content { staging.clone() } else { staging.join(&name) };
-        settle(&from, &target)
+        move_into_place(&from, &target)
     });
     let removed = match std::fs::remove_dir_all(&staging) {
         // The whole file was moved.
@@ -147,7 +147,7 @@ fn unpack(archive: coracle::Archive, into: &Path) -> Result<(), Failure> {
 }
 
 /// Moves a file, or a directory over or into one that is there.
-fn settle(from: &Path, to: &Path) -> Result<(), Failure> {
+fn move_into_place(from: &Path, to: &Path) -> Result<(), Failure> {
     let is_dir = |path: &Path| path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
     if !is_dir(from) || !is_dir(to) {
         if is_dir(to) {
@@ -157,12 +157,12 @@ fn settle(from: &Path, to: &Path) -> Result<(), Failure> {
     }
     for entry in std::fs::read_dir(from).map_err(here(from))? {
         let entry = entry.map_err(here(from))?;
-        settle(&entry.path(), &to.join(entry.file_name()))?;
+        move_into_place(&entry.path(), &to.join(entry.file_name()))?;
     }
     Ok(())
 }
 
-/// A directory goes into one that is there; a file too, or becomes what the path's last part says.
+/// Copies into an existing directory; a file may also get the name in the path's last part.
 fn put_in(engine: &Engine, from: &Path, id: &str, path: &str) -> Result<(), Failure> {
     let meta = std::fs::metadata(from).map_err(here(from))?;
     let text = from.to_string_lossy();

@@ -25,7 +25,7 @@ pub const ENTRIES: &[Entry] = &[
 
 /// The key that docker keeps the default registry's credentials under.
 const DEFAULT_KEY: &str = "https://index.docker.io/v1/";
-/// The user that helpers are told if the secret is an identity token.
+/// The user name for helpers if the secret is an identity token.
 const TOKEN_USER: &str = "<token>";
 
 fn login(globals: &Globals, parsed: &Parsed) -> Outcome {
@@ -80,7 +80,7 @@ fn server(parsed: &Parsed) -> Result<String, Failure> {
 /// A line from the terminal, which does not show it if it is a secret.
 fn asked(prompt: &str, is_secret: bool) -> Result<String, Failure> {
     if !terminal::stdin_is_one() {
-        return Err(Failure::Usage("standard input is no terminal: use --username and --password-stdin".into()));
+        return Err(Failure::Usage("standard input is not a terminal: use --username and --password-stdin".into()));
     }
     emit(prompt)?;
     let quiet = is_secret.then(terminal::Quiet::enter).flatten();
@@ -131,7 +131,7 @@ impl Config {
         (!name.is_empty()).then(|| name.to_owned())
     }
 
-    /// Keeps credentials; answers where.
+    /// Stores credentials; returns the place.
     fn keep(&mut self, server: &str, auth: &RegistryAuth) -> Result<String, Failure> {
         if let Some(name) = self.helper(server) {
             let (user, secret) = match auth.identitytoken.as_str() {
@@ -144,7 +144,7 @@ impl Config {
         }
         let mut entry = json!({ "auth": to_base64(format!("{}:{}", auth.username, auth.password).as_bytes()) });
         if !auth.identitytoken.is_empty() {
-            // As docker does: the token in place of the password.
+            // Like docker: the token replaces the password.
             entry = json!({
                 "auth": to_base64(format!("{}:", auth.username).as_bytes()),
                 "identitytoken": auth.identitytoken,
@@ -171,7 +171,7 @@ impl Config {
 
     fn auths(&mut self) -> Result<&mut Map<String, Value>, Failure> {
         let auths = self.document.entry("auths").or_insert_with(|| json!({}));
-        let wrong = || Failure::Here(format!("{}: \"auths\" is no object", self.path.display()));
+        let wrong = || Failure::Here(format!("{}: \"auths\" is not an object", self.path.display()));
         auths.as_object_mut().ok_or_else(wrong)
     }
 

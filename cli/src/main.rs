@@ -1,6 +1,6 @@
 //! The command `coracle`: containers without a daemon. An example of the library that happens to be useful.
 //!
-//! One file per group of commands; [`args`] parses, [`session`] joins a container's streams to this terminal.
+//! Each group of commands has a file; [`args`] parses, [`session`] connects a container's streams to this terminal.
 
 /// Writes a line to standard error. A line that cannot be written (a full disk) has no effect on the command:
 /// `eprintln` panics.
@@ -43,7 +43,7 @@ use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Where the engine's state is, unless `--root` says otherwise.
+/// The engine's root, unless `--root` names another one.
 const DEFAULT_ROOT: &str = "/var/lib/coracle";
 
 /// Exit code for errors of the command line and of the engine before a container's process ran, as docker has it.
@@ -51,13 +51,13 @@ const ENGINE_FAILED: u8 = 125;
 
 /// Why a command ended early.
 pub enum Failure {
-    /// The command line is wrong: what is, and the command whose help tells more.
+    /// The command line is wrong: the mistake. The message also names the command whose help explains more.
     Usage(String),
     /// The engine refused or failed.
     Engine(coracle::Error),
     /// Something here failed: a file that cannot be read, for example.
     Here(String),
-    /// All has been said; end with this code.
+    /// Everything is printed; exit with this code.
     Exit(u8),
 }
 
@@ -89,7 +89,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// A command whose flags may stand behind its arguments.
+    /// A command whose flags may come after its arguments.
     pub const fn new(
         name: &'static str,
         usage: &'static str,
@@ -101,7 +101,7 @@ impl Entry {
     }
 }
 
-/// The commands that make a root where there is none: all others need what only these bring.
+/// The commands that make a missing root: all others need objects that only these bring.
 const BEGINNINGS: &[&str] =
     &["load", "import", "import-docker", "pull", "build", "serve", "network create", "volume create", "login"];
 
@@ -111,7 +111,7 @@ const BORROWERS: &[&str] = &["login"];
 /// The flags before the command.
 #[derive(Clone)]
 pub struct Globals {
-    /// Whether the command makes a root where there is none.
+    /// Whether the command makes a missing root.
     pub begins: bool,
     /// `--root`.
     pub root: PathBuf,
@@ -169,7 +169,7 @@ impl Globals {
     }
 }
 
-/// Opens an engine, and says what is wrong with its store.
+/// Opens an engine, and reports the damage of its store.
 pub fn opened(options: Options) -> Result<Engine, Failure> {
     let engine = Engine::open_with(options)?;
     engine.damage_at_open().iter().for_each(|found| complain!("WARNING: {found}"));
@@ -184,7 +184,7 @@ pub const GLOBAL: Command = Command {
     about: "Containers without a daemon.",
     flags: &[
         Flag::value(&["root"], "DIR", "directory of the engine's state (default /var/lib/coracle)"),
-        Flag::value(&["run"], "DIR", "directory of what a reboot ends (default one below /run/coracle)"),
+        Flag::value(&["run"], "DIR", "directory of files that end with a reboot (default one below /run/coracle)"),
         Flag::value(&["publish-ip"], "IP", "address that ports are published at where none is named (default all)"),
         Flag::switch(&["relay-loopback"], "have monitors pass on what comes to ports at 127.0.0.1"),
         Flag::switch(&["leave-docker-user"], "put no rules for bridges into dockerd's chain DOCKER-USER"),
@@ -278,7 +278,7 @@ fn dispatch(words: Vec<String>) -> (String, Outcome) {
         run_dir: global.last("run").map(PathBuf::from),
         publish_ip: match global.last("publish-ip").map(str::parse).transpose() {
             Ok(ip) => ip,
-            Err(_) => return (String::new(), Err(Failure::Usage("--publish-ip is no address".into()))),
+            Err(_) => return (String::new(), Err(Failure::Usage("--publish-ip is not an address".into()))),
         },
         relay_loopback: global.has("relay-loopback"),
         leave_docker_user: global.has("leave-docker-user"),
@@ -321,7 +321,7 @@ impl Before {
         }
     }
 
-    /// Takes back a root that the command made and did nothing with. Best effort: an empty root harms nobody.
+    /// Removes a root that the command made and did not use. Best effort: an empty root is harmless.
     fn restore(self, globals: Globals) {
         if matches!(self, Before::Root) {
             return;
@@ -349,7 +349,7 @@ pub fn emit(text: &str) -> Result<(), Failure> {
     })
 }
 
-/// Does the same to each of `names`, printing what it answers; an error is told and the next is tried.
+/// Runs `one` for each of `names`, and prints the results; after an error the next name follows.
 pub fn each(names: &[String], mut one: impl FnMut(&str) -> Result<String, coracle::Error>) -> Outcome {
     let mut code = 0;
     for name in names {

@@ -3,7 +3,7 @@
 use crate::format::bytes;
 use coracle::model::{MountRequest, StringMap};
 
-/// One value of `--mount`. Errors: a sentence that names the flag and what is wrong in it.
+/// One value of `--mount`. Errors: a sentence that names the flag and the mistake.
 pub fn mount(entry: &str) -> Result<MountRequest, String> {
     let wrong = |why: String| format!("invalid argument {entry:?} for --mount: {why}");
     let mut asked = MountRequest { kind: "volume".into(), ..MountRequest::default() };
@@ -26,7 +26,7 @@ pub fn mount(entry: &str) -> Result<MountRequest, String> {
     Ok(asked)
 }
 
-/// Fields with commas between; one in double quotes may hold commas, and two quotes stand for one.
+/// Fields separated by commas; a field in double quotes may hold commas, and two quotes mean one.
 fn fields(entry: &str) -> Vec<String> {
     let mut all = vec![String::new()];
     let mut quoted = false;
@@ -46,7 +46,7 @@ fn fields(entry: &str) -> Vec<String> {
     all
 }
 
-/// Takes a field that may stand without a value; `None`: the field always has a value.
+/// Reads a field that may stand without a value; `None`: the field needs a value.
 fn switch(asked: &mut MountRequest, key: &str, value: Option<&str>) -> Option<Result<(), String>> {
     let place = match key {
         "readonly" | "ro" => &mut asked.read_only,

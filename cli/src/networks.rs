@@ -38,7 +38,7 @@ const LIST: &[Flag] = &[
 const CREATE: &[Flag] = &[
     Flag::value(&["driver", "d"], "NAME", "bridge (the default), macvlan, ipvlan"),
     Flag::value(&["subnet"], "CIDR", "its addresses"),
-    Flag::value(&["ipam-driver"], "NAME", "who gives out its addresses (default: the engine)"),
+    Flag::value(&["ipam-driver"], "NAME", "driver that assigns its addresses (default: the engine)"),
     Flag::value(&["ip-range"], "CIDR", "the part of them that is given out"),
     Flag::value(&["gateway"], "ADDRESS", "the host's own"),
     Flag::value(&["aux-address"], "NAME=ADDRESS", "one that is not given out"),

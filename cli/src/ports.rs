@@ -18,7 +18,7 @@ pub fn publish(texts: &[String]) -> Result<PortMap, String> {
         for (at, port) in ports.clone().enumerate() {
             let host_port = match &hosts {
                 None => String::new(),
-                // One port in a range of the host's: the first that is free.
+                // One port for a range of the host's: the first free one.
                 Some(_) if ports.len() == 1 => host_port.to_owned(),
                 Some(hosts) if hosts.len() == ports.len() => (hosts.start() + at as u16).to_string(),
                 Some(_) => return Err(format!("invalid value {text:?} for --publish: the ranges differ in length")),
@@ -29,7 +29,7 @@ pub fn publish(texts: &[String]) -> Result<PortMap, String> {
     Ok(PortMap::of_rows(rows))
 }
 
-/// Reads `PORT[/PROTOCOL]`, where the port may be a range, and adds what is published.
+/// Reads `PORT[/PROTOCOL]`, where the port may be a range, and adds the published ports.
 pub fn expose(texts: &[String], published: &PortMap) -> Result<PortSet, String> {
     let mut exposed: PortSet = published.keys().collect();
     for text in texts {
@@ -40,8 +40,8 @@ pub fn expose(texts: &[String], published: &PortMap) -> Result<PortSet, String> 
     Ok(exposed)
 }
 
-/// The ports of a container in one cell: `0.0.0.0:8080->80/tcp, 443/tcp`. Ports that follow one another, at one address and
-/// as far from their ports of the host, stand as a range: `0.0.0.0:8000-8001->80-81/tcp`.
+/// The ports of a container in one cell: `0.0.0.0:8080->80/tcp, 443/tcp`. Consecutive ports at one address with one
+/// distance to their ports of the host are shown as a range: `0.0.0.0:8000-8001->80-81/tcp`.
 pub fn shown(ports: impl Iterator<Item = PortSummary>) -> String {
     let key = |port: &PortSummary| {
         let distance = port.public_port.map(|public| i32::from(public) - i32::from(port.private_port));
@@ -68,7 +68,7 @@ fn run(ports: &[PortSummary]) -> Option<(u16, String)> {
     Some((first.private_port, text))
 }
 
-/// A port at an address of the host; IPv6 addresses stand in brackets.
+/// A port at an address of the host; IPv6 addresses are in brackets.
 pub fn address(ip: &str, port: &str) -> String {
     if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
 }

@@ -86,7 +86,7 @@ fn push(globals: &Globals, parsed: &Parsed) -> Outcome {
     Ok(0)
 }
 
-/// The name, and the tag `latest` where it has none and not all are meant.
+/// The name, and the tag `latest` if it has none and `--all-tags` is not given.
 fn named(parsed: &Parsed) -> Result<(String, String), Failure> {
     let [name] = parsed.rest.as_slice() else {
         return Err(Failure::Usage("exactly one image is needed".into()));
@@ -170,7 +170,7 @@ fn search(globals: &Globals, parsed: &Parsed) -> Outcome {
     emit(&table(&["NAME", "DESCRIPTION", "STARS", "OFFICIAL", "AUTOMATED"], &rows)).map(|()| 0)
 }
 
-/// Shows progress: every message where somebody reads along, else without the bars.
+/// Shows progress: every message on a terminal, else without the bars.
 struct Show {
     quiet: bool,
     terminal: bool,
@@ -184,7 +184,7 @@ impl Show {
         Show { quiet, terminal: terminal::stdout_is_one(), to_stderr: false, lines: Vec::new() }
     }
 
-    /// Where standard output is a container's.
+    /// For commands whose standard output belongs to a container.
     fn on_stderr(quiet: bool) -> Show {
         Show { quiet, terminal: terminal::stderr_is_one(), to_stderr: true, lines: Vec::new() }
     }
@@ -201,7 +201,7 @@ impl Show {
         let text = text.trim_end();
         let mut out: Box<dyn Write> =
             if self.to_stderr { Box::new(std::io::stderr().lock()) } else { Box::new(std::io::stdout().lock()) };
-        // Layers keep their lines; what is about no layer stands below.
+        // Layers keep their lines; other messages come below.
         if !self.terminal || message.progress_detail.is_none() {
             self.lines.clear();
             return Ok(writeln!(out, "{text}").and_then(|()| out.flush())?);

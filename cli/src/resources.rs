@@ -59,7 +59,7 @@ fn stats(globals: &Globals, parsed: &Parsed) -> Outcome {
     let named = !parsed.rest.is_empty();
     loop {
         let names = if named { parsed.rest.clone() } else { ids(&engine, parsed.has("all"))? };
-        // Looked at twice, a second apart: what a container uses of the CPU shows between two looks.
+        // Two samples, a second apart: the CPU usage is the difference between them.
         let mut all = open(&engine, &names)?;
         let mut before = look(&mut all)?;
         loop {

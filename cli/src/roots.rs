@@ -32,7 +32,7 @@ const ROOT_COPY: Entry = Entry {
         usage: "[FLAGS] DIR",
         about: "Copy the whole root into a new or empty directory, while containers run",
         flags: &[
-            Flag::switch(&["pause"], "freeze each container while what it writes is copied"),
+            Flag::switch(&["pause"], "freeze each container while its files are copied"),
             Flag::switch(&["quiet", "q"], "print only what the copy does not have"),
         ],
         stops_at_first: false,
@@ -44,7 +44,7 @@ fn import_docker(globals: &Globals, parsed: &Parsed) -> Outcome {
     let text = |flag: &str| parsed.last(flag).unwrap_or_default().to_owned();
     let how = ImportDocker { directory: text("directory"), socket: text("socket"), names: parsed.rest.clone() };
     let report = globals.engine()?.import_docker(&how, &mut |_| Ok(()), None)?;
-    told(&report.left);
+    report_left(&report.left);
     for one in report.taken.iter().filter(|_| !parsed.has("quiet")) {
         let was_here = if one.was_here { " (was here before)" } else { "" };
         emit(&format!("{} {}{was_here}\n", one.kind, one.name))?;
@@ -63,7 +63,7 @@ fn copy(globals: &Globals, parsed: &Parsed) -> Outcome {
     };
     let how = CopyRoot { pause: parsed.has("pause") };
     let report = globals.engine()?.snapshot_root(dir, how, &mut progress, None)?;
-    told(&report.left);
+    report_left(&report.left);
     if quiet {
         return Ok(0);
     }
@@ -80,8 +80,8 @@ fn copy(globals: &Globals, parsed: &Parsed) -> Outcome {
     emit(&line).map(|()| 0)
 }
 
-/// Says on standard error what was not taken.
-pub fn told(left: &[NotTaken]) {
+/// Reports on standard error the objects that were left out.
+pub fn report_left(left: &[NotTaken]) {
     for one in left {
         complain!("coracle: {} {}: {}", one.kind, one.name, one.reason);
     }

@@ -33,7 +33,7 @@ const COMMAND: Command = Command {
             "a JSON object of these flags' names (default /etc/coracle/serve.json, if it is there)",
         ),
         Flag::value(&["root"], "DIR", "directory of the engine's state, as before the command"),
-        Flag::value(&["run"], "DIR", "directory of what a reboot ends, as before the command"),
+        Flag::value(&["run"], "DIR", "directory of files that end with a reboot, as before the command"),
         Flag::value(&["api-cors-header"], "VALUE", "Access-Control-Allow-Origin of every answer"),
         Flag::value(&["label"], "NAME=VALUE", "a label of the engine, shown by info"),
         Flag::value(&["log-driver"], "NAME", "log driver of containers that name none (default json-file)"),
@@ -50,24 +50,24 @@ const COMMAND: Command = Command {
         Flag::value(&["tlscacert"], "FILE", "the authorities of clients' certificates (ca.pem)"),
         Flag::value(&["tlscert"], "FILE", "the server's certificate (server-cert.pem)"),
         Flag::value(&["tlskey"], "FILE", "the key of that certificate (server-key.pem)"),
-        Flag::switch(&["insecure-tcp"], "TCP without TLS: whoever reaches the port is root here"),
-        Flag::switch(&["log-requests"], "a line for each request, with who asks, on standard error"),
+        Flag::switch(&["insecure-tcp"], "TCP without TLS: every client that reaches the port is root here"),
+        Flag::switch(&["log-requests"], "a line for each request, with its client, on standard error"),
         Flag::value(&["allow-host"], "NAME", "a name that requests over TCP may give as Host"),
     ],
     stops_at_first: false,
 };
 
-/// How long answers under way have when it is told to end.
+/// How long a server that is told to end finishes its answers.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Where it listens unless it is told: its own name, and the one of the API's specification.
+/// The default sockets: the engine's own name, and the one in the API's specification.
 const SOCKETS: [&str; 2] = ["/run/coracle.sock", "/var/run/engine.sock"];
 
 fn serve(globals: &Globals, words: &Parsed) -> Outcome {
     if !words.rest.is_empty() {
         return Err(Failure::Usage("serve takes no arguments: use -H ADDRESS".into()));
     }
-    // Before anything else is opened: they have the first numbers.
+    // Before anything else is opened: these sockets have the first numbers.
     let sockets = activation::sockets()?;
     let settings = Settings::read(&COMMAND, words)?;
     let parsed = settings.now();
@@ -75,7 +75,7 @@ fn serve(globals: &Globals, words: &Parsed) -> Outcome {
     if addresses.is_empty() && sockets.is_empty() {
         addresses = SOCKETS.iter().map(|path| Address::Unix(path.into())).collect();
     }
-    // Before any thread is started: all of them leave these to the one that waits below.
+    // Before any thread starts: all threads leave these signals to the one that waits below.
     let mut signals = SigSet::empty();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         signals.add(signal);
@@ -105,11 +105,11 @@ fn serve(globals: &Globals, words: &Parsed) -> Outcome {
     for address in server.addresses()? {
         complain!("coracle: serving on {address}");
     }
-    activation::tell_ready();
+    activation::notify_ready();
     let handle = server.handle();
     let globals = globals.clone();
     let end = move || {
-        // An error here is one of the set itself: it was taken above.
+        // Waiting fails only for an invalid set; this one was used above.
         while let Ok(Signal::SIGHUP) = signals.wait() {
             if let Err(error) = settings.read_again(&engine, |next| check(&globals, next)) {
                 complain!("coracle: the configuration stays as it is: {error}");

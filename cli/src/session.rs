@@ -69,7 +69,7 @@ impl Signals {
 /// Refuses a terminal inside that no terminal here would feed: the process would wait for input that never ends.
 pub fn terminal_is_needed(tty: bool, stdin: bool) -> Result<(), Failure> {
     if tty && stdin && !terminal::stdin_is_one() {
-        return Err(Failure::Here("standard input is no terminal: leave out --tty (-t)".into()));
+        return Err(Failure::Here("standard input is not a terminal: leave out --tty (-t)".into()));
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ pub const ENTRIES: &[Entry] = &[
         command: Command {
             name: "events",
             usage: "[FLAGS]",
-            about: "What happens on this root, whoever does it",
+            about: "Events of this root, caused by any program",
             flags: &[
                 Flag::value(&["since"], "TIME", "from then on: unix seconds, RFC 3339, or 10m for ten minutes ago"),
                 Flag::value(&["until"], "TIME", "end at that time"),
@@ -84,7 +84,7 @@ fn version(_: &Globals, parsed: &Parsed) -> Outcome {
     show(parsed, &version)
 }
 
-/// One line a field, or the template.
+/// One line for each field, or the template.
 fn show(parsed: &Parsed, value: &Value) -> Outcome {
     if let Some(template) = parsed.last("format") {
         return emit(&format!("{}\n", fill(template, value).map_err(Failure::Usage)?)).map(|()| 0);

@@ -3,13 +3,13 @@
 use rustix::termios::{LocalModes, OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
 use std::os::fd::AsFd;
 
-/// Raw mode of standard input; dropping it puts back what was.
+/// Raw mode of standard input; dropping it restores the earlier mode.
 pub struct Raw {
     before: Termios,
 }
 
 impl Raw {
-    /// Switches to raw mode where standard input is a terminal.
+    /// Switches to raw mode if standard input is a terminal.
     pub fn enter() -> Option<Raw> {
         let stdin = std::io::stdin();
         let before = tcgetattr(stdin.as_fd()).ok()?;
@@ -32,7 +32,7 @@ pub struct Quiet {
 }
 
 impl Quiet {
-    /// Switches the echo off where standard input is a terminal.
+    /// Switches the echo off if standard input is a terminal.
     pub fn enter() -> Option<Quiet> {
         let stdin = std::io::stdin();
         let before = tcgetattr(stdin.as_fd()).ok()?;
@@ -64,7 +64,7 @@ pub fn stderr_is_one() -> bool {
     isatty(std::io::stderr())
 }
 
-/// Rows and columns of the terminal; zeros where there is none.
+/// Rows and columns of the terminal; zeros without a terminal.
 pub fn size() -> (u16, u16) {
     match tcgetwinsize(std::io::stdout()).or_else(|_| tcgetwinsize(std::io::stdin())) {
         Ok(size) => (size.ws_row, size.ws_col),

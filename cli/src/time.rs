@@ -18,8 +18,8 @@ pub fn rfc3339(ns: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{fraction:09}Z")
 }
 
-/// A time in one of the forms of `--since`: unix seconds with a fraction, RFC 3339 or a part of it, or how long ago
-/// (`10m`, `1h30m`). Answers nanoseconds since 1970.
+/// Reads a time in one of the forms of `--since`: unix seconds with a fraction, RFC 3339 or a part of it, or an age
+/// (`10m`, `1h30m`). Returns nanoseconds since 1970.
 pub fn parse(text: &str) -> Option<i64> {
     unix(text).or_else(|| date(text)).or_else(|| Some(now_ns() - duration(text)?))
 }
@@ -74,7 +74,7 @@ fn date(text: &str) -> Option<i64> {
     seconds.checked_mul(SECOND)?.checked_add(fraction_ns(fraction)?)
 }
 
-/// Cuts the zone off a clock time; answers its offset in seconds. No zone is UTC.
+/// Cuts the zone off a clock time; returns its offset in seconds. Without a zone it is UTC.
 fn zone(clock: &str) -> Option<(&str, i64)> {
     if let Some(clock) = clock.strip_suffix('Z') {
         return Some((clock, 0));

@@ -52,7 +52,7 @@ pub(super) fn root_of(bundle: &Path, config: &Config) -> Result<PathBuf> {
     let found = path.canonicalize().map_err(|e| Error::io(format_args!("root.path: find {}", path.display()), &e))?;
     match found.is_dir() && found.parent().is_some() {
         true => Ok(found),
-        false => Err(Error::invalid(format!("root.path: {} is no directory for a root", found.display()))),
+        false => Err(Error::invalid(format!("root.path: {} is not a directory for a root", found.display()))),
     }
 }
 
@@ -135,7 +135,7 @@ impl Made<'_> {
         let config = self.config;
         let mut parts = config.oci_version.split(['.', '-']).map(str::parse::<u32>);
         if !matches!((parts.next(), parts.next(), parts.next()), (Some(Ok(1)), Some(Ok(_)), Some(Ok(_)))) {
-            return Err(Error::invalid(format!("ociVersion: {:?} is no version that is known", config.oci_version)));
+            return Err(Error::invalid(format!("ociVersion: {:?} is not a known version", config.oci_version)));
         }
         for (field, paths) in
             [("maskedPaths", &config.linux.masked_paths), ("readonlyPaths", &config.linux.readonly_paths)]
@@ -276,7 +276,7 @@ impl Namespaces {
                         one.kind
                     )));
                 }
-                (kind, _) => return Err(Error::invalid(format!("linux.namespaces: {kind:?} is no type"))),
+                (kind, _) => return Err(Error::invalid(format!("linux.namespaces: {kind:?} is not a type"))),
             }
         }
         match own_mounts {
@@ -295,7 +295,7 @@ impl Namespaces {
         let own =
             std::fs::read_link(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file))).map_err(wrong)?;
         if !own.to_string_lossy().starts_with(&format!("{name}:[")) {
-            return Err(Error::invalid(format!("linux.namespaces: {path} is no namespace of type {}", one.kind)));
+            return Err(Error::invalid(format!("linux.namespaces: {path} is not a namespace of type {}", one.kind)));
         }
         self.fds.push(file.into());
         Ok(Namespace::Join(self.fds.len() as u32 - 1))
@@ -385,7 +385,7 @@ fn propagation(word: &str) -> Option<u64> {
 fn propagation_of_root(word: Option<&str>) -> Result<u64> {
     let Some(word) = word.filter(|word| !word.is_empty()) else { return Ok(0) };
     propagation(word.strip_prefix('r').unwrap_or(word))
-        .ok_or_else(|| Error::invalid(format!("linux.rootfsPropagation: {word:?} is no propagation")))
+        .ok_or_else(|| Error::invalid(format!("linux.rootfsPropagation: {word:?} is not a propagation")))
 }
 
 /// The path of a sysctl whose name has dots.
@@ -399,7 +399,7 @@ fn rlimits(list: &[super::config::Rlimit]) -> Result<Vec<Rlimit>> {
         let name = one.kind.strip_prefix("RLIMIT_").map(str::to_ascii_lowercase);
         let resource = name.and_then(|name| rlimit(&name));
         let resource =
-            resource.ok_or_else(|| Error::invalid(format!("process.rlimits: {:?} is no limit", one.kind)))?;
+            resource.ok_or_else(|| Error::invalid(format!("process.rlimits: {:?} is not a limit", one.kind)))?;
         if limits.iter().any(|other| other.resource == resource) {
             return Err(Error::invalid(format!("process.rlimits: {} stands there twice", one.kind)));
         }
@@ -443,7 +443,8 @@ fn set(field: &str, names: &[String]) -> Result<u64> {
     let bit =
         |name: &String| capability::number(name).filter(|_| name.starts_with("CAP_")).map(|number| 1u64 << number);
     names.iter().try_fold(0, |set, name| {
-        let bit = bit(name).ok_or_else(|| Error::invalid(format!("process.capabilities.{field}: {name:?} is none")))?;
+        let bit = bit(name)
+            .ok_or_else(|| Error::invalid(format!("process.capabilities.{field}: {name:?} is not a capability")))?;
         Ok(set | bit)
     })
 }
@@ -455,7 +456,7 @@ fn devices(linux: &Linux) -> Result<(Vec<DeviceNode>, DeviceRules)> {
             "c" | "u" => DeviceKind::Char,
             "b" => DeviceKind::Block,
             "p" => DeviceKind::Pipe,
-            kind => return Err(Error::invalid(format!("linux.devices: {kind:?} is no type of device"))),
+            kind => return Err(Error::invalid(format!("linux.devices: {kind:?} is not a type of device"))),
         };
         let (major, minor) = if kind == DeviceKind::Pipe { (0, 0) } else { (one.major, one.minor) };
         nodes.retain(|node| node.path != one.path);
@@ -545,7 +546,7 @@ fn more_limits(asked: &Resources) -> Result<Vec<(&'static str, &'static str, Str
     }
     for one in &asked.hugepage_limits {
         if one.page_size.contains('/') {
-            return Err(Error::invalid(format!("linux.resources.hugepageLimits: {:?} is no size", one.page_size)));
+            return Err(Error::invalid(format!("linux.resources.hugepageLimits: {:?} is not a size", one.page_size)));
         }
         let file = format!("hugetlb.{}.limit_in_bytes", one.page_size);
         add("hugepageLimits", "hugetlb", &file, one.limit.to_string());

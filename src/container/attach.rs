@@ -215,7 +215,7 @@ impl Attach {
         }
         // The container is locked: a start either finds the waiting streams or is over, and streams never wait in a
         // removed directory.
-        let (busy, again) = self.finder.take(&found.row.id, op)?;
+        let (busy, again) = self.finder.lock(&found.row.id, op)?;
         if again.now.is_live() {
             drop(busy);
             return self.attach_now(&again, streams, op);

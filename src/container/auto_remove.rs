@@ -37,13 +37,13 @@ impl Finder {
         let Some(busy) = self.register.states.try_busy(row.slot)? else { return Ok(Fate::Busy) };
         let stored = self.register.db.read(|tx| table::by_id(tx, &row.id, &mut self.register.stored()))?;
         let Some(stored) = stored else { return Ok(Fate::Gone) };
-        let mut found = self.register.found(stored)?;
+        let mut found = self.register.snapshot(stored)?;
         if self.register.is_arriving(&found)? {
             return Ok(Fate::Busy);
         }
         if found.now.lost {
             self.crashes.record_crash(&found)?;
-            found = self.register.again(found)?;
+            found = self.register.refresh(found)?;
         }
         // The state is read under the lock: no start can come from here on.
         if !is_over(&found) {
@@ -105,7 +105,7 @@ impl Finder {
         for id in self.register.db.read(table::auto_removed)? {
             let stored = self.register.db.read(|tx| table::by_id(tx, &id, &mut self.register.stored()))?;
             let Some(stored) = stored else { continue };
-            let found = self.register.found(stored)?;
+            let found = self.register.snapshot(stored)?;
             if found.now.is_live() {
                 live.extend(found.spec.host_config.auto_remove.then_some(found));
             } else {

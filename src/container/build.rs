@@ -129,7 +129,7 @@ impl BuildStep<'_> {
 
     /// Makes a layer of the container's changes; `stays`: the container is kept, so its files are copied.
     pub(crate) fn layer(&self, building: &mut Building<'_>, stays: bool, op: Option<&Op>) -> Result<Option<Digest>> {
-        let (_busy, found) = self.all.finder.take(&self.id, op)?;
+        let (_busy, found) = self.all.finder.lock(&self.id, op)?;
         if stays {
             return building.layer_of_tar(&mut |out| self.all.files.write_layer(&found, out, op));
         }

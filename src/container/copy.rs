@@ -77,7 +77,7 @@ impl Copies {
 
     /// Copies a writable layer of overlayfs into that of a new container, which must be empty.
     pub(crate) fn fill(&self, reference: &str, layer: &OwnedFd, copy: &mut TreeCopy<'_>) -> Result<()> {
-        let (_busy, found) = self.finder.take(reference, None)?;
+        let (_busy, found) = self.finder.lock(reference, None)?;
         let upper = tree::open_dir(&self.places.dir(&found.row.id).join(UPPER))?;
         // The creation of the container may have made its working directory.
         for name in tree::names(upper.as_fd())? {

@@ -74,9 +74,9 @@ impl Creator {
         let making = self.register.states.making(&id)?;
         let made = self.make_files(&new).and_then(|()| self.store_new(&new, &mut volumes));
         drop(making);
-        let Inserted { row, volumes: new_volumes, _busy } = made.inspect_err(|_| self.take_back(&new))?;
-        let found = self.register.found((Arc::new(row), Arc::new(spec)))?;
-        self.mounts.tell_of_volumes(&new_volumes)?;
+        let Inserted { row, volumes: new_volumes, _busy } = made.inspect_err(|_| self.remove_files(&new))?;
+        let found = self.register.snapshot((Arc::new(row), Arc::new(spec)))?;
+        self.mounts.emit_created(&new_volumes)?;
         self.register.event(&found, "create", &[])?;
         Ok(Created { id, warnings })
     }
@@ -112,7 +112,7 @@ impl Creator {
     }
 
     /// Removes the directories of a container that was not created.
-    fn take_back(&self, new: &New<'_>) {
+    fn remove_files(&self, new: &New<'_>) {
         let project = self.storage.storage_project(new.id, new.spec);
         // Best effort: the next open removes the rest.
         let _ = self.places.remove_dirs(new.id);
@@ -258,7 +258,7 @@ impl Creator {
 
     /// Replaces the host configuration of a container that does not run; checked like that of a new one.
     pub(crate) fn set_host_config(&self, reference: &str, host_config: &HostConfig) -> Result<()> {
-        let (_busy, found) = self.finder.take(reference, None)?;
+        let (_busy, found) = self.finder.lock(reference, None)?;
         if found.now.is_live() {
             return Ok(());
         }
@@ -276,7 +276,7 @@ impl Creator {
             self.links.add_links(tx, &found.row.id, host_config.links.as_deref().unwrap_or_default(), &changed)?;
             self.mounts.take_volumes(tx, &found.row.id, &mut volumes)
         })?;
-        self.mounts.tell_of_volumes(&new)
+        self.mounts.emit_created(&new)
     }
 
     /// The spec of a container with another host configuration. Errors: as for a new container.

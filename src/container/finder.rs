@@ -33,7 +33,7 @@ impl Finder {
 
     /// Like [`Self::find`], also if the container's stored document is damaged.
     pub(super) fn find_any(&self, reference: &str) -> Result<Snapshot> {
-        let found = self.found_settled(reference)?;
+        let found = self.find_with_end(reference)?;
         match self.is_gone_by_now(&found) {
             true => Err(no_such(reference)),
             false => Ok(found),
@@ -41,26 +41,26 @@ impl Finder {
     }
 
     /// Finds a container, and records its end if no other call did.
-    fn found_settled(&self, reference: &str) -> Result<Snapshot> {
+    fn find_with_end(&self, reference: &str) -> Result<Snapshot> {
         let found = self
             .register
-            .found(self.register.db.read(|tx| table::find(tx, reference, &mut self.register.stored()))?)?;
+            .snapshot(self.register.db.read(|tx| table::find(tx, reference, &mut self.register.stored()))?)?;
         if !found.now.lost {
             return Ok(found);
         }
         // A call that holds the lock has looked already, or will.
         if let Some(_busy) = self.register.states.try_busy(found.row.slot)? {
-            let again = self.register.again(found.clone())?;
+            let again = self.register.refresh(found.clone())?;
             if again.now.lost {
                 self.crashes.record_crash(&again)?;
             }
         }
-        self.register.found(self.register.db.read(|tx| table::find(tx, &found.row.id, &mut self.register.stored()))?)
+        self.register.snapshot(self.register.db.read(|tx| table::find(tx, &found.row.id, &mut self.register.stored()))?)
     }
 
     /// Finds a container and locks it for a change. The returned state was read under the lock.
-    pub(super) fn take(&self, reference: &str, op: Option<&Op>) -> Result<(Busy, Snapshot)> {
-        let (busy, found) = self.take_any(reference, op)?;
+    pub(super) fn lock(&self, reference: &str, op: Option<&Op>) -> Result<(Busy, Snapshot)> {
+        let (busy, found) = self.lock_any(reference, op)?;
         if !auto_remove::is_over(&found) || self.register.states.is_end_held(found.row.slot)? {
             return Ok((busy, found.whole()?));
         }
@@ -68,24 +68,24 @@ impl Finder {
         if self.is_gone_by_now(&found) {
             return Err(no_such(reference));
         }
-        let (busy, found) = self.take_any(&found.row.id, op)?;
+        let (busy, found) = self.lock_any(&found.row.id, op)?;
         Ok((busy, found.whole()?))
     }
 
     /// Finds and locks a container, also if it has ended and awaits its removal, or if its stored document is damaged.
-    pub(super) fn take_any(&self, reference: &str, op: Option<&Op>) -> Result<(Busy, Snapshot)> {
+    pub(super) fn lock_any(&self, reference: &str, op: Option<&Op>) -> Result<(Busy, Snapshot)> {
         let row = self.register.db.read(|tx| table::find(tx, reference, &mut |row, _| Ok(row)))?;
         let busy = self.register.states.busy(row.slot, &row.id, op)?;
         let stored = self.register.db.read(|tx| table::by_id(tx, &row.id, &mut self.register.stored()))?;
-        let mut found = self.register.found(stored.ok_or_else(|| no_such(reference))?)?;
+        let mut found = self.register.snapshot(stored.ok_or_else(|| no_such(reference))?)?;
         let until = Instant::now() + start::HANDOVER;
         while self.register.is_arriving(&found)? && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
-            found = self.register.again(found)?;
+            found = self.register.refresh(found)?;
         }
         if found.now.lost {
             self.crashes.record_crash(&found)?;
-            found = self.register.again(found)?;
+            found = self.register.refresh(found)?;
         }
         Ok((busy, found))
     }

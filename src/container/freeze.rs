@@ -37,7 +37,7 @@ impl Freezer {
 
     /// Thaws a container that [`Freezer::hold_still`] froze, unless it ended or another call thawed it.
     pub(super) fn let_go_on(&self, id: &str, held: &Control) -> Result<()> {
-        let (_busy, found) = match self.finder.take(id, None) {
+        let (_busy, found) = match self.finder.lock(id, None) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
             taken => taken?,
         };
@@ -51,7 +51,7 @@ impl Freezer {
     }
 
     fn pause_until(&self, reference: &str, until: Freeze) -> Result<Control> {
-        let (_busy, found) = self.finder.take(reference, None)?;
+        let (_busy, found) = self.finder.lock(reference, None)?;
         let id = &found.row.id;
         decide(Verb::Pause, &found)?;
         let control = self.freeze(&found, until).map_err(|error| gone_is_not_running(error, id))?;
@@ -83,7 +83,7 @@ impl Freezer {
 
     /// Thaws a container.
     pub(crate) fn unpause(&self, reference: &str) -> Result<()> {
-        let (_busy, found) = self.finder.take(reference, None)?;
+        let (_busy, found) = self.finder.lock(reference, None)?;
         let id = &found.row.id;
         decide(Verb::Unpause, &found)?;
         self.monitors.control(&found)?.ask(Call::Unpause, None).map_err(|error| gone_is_not_running(error, id))?;

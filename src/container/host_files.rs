@@ -74,7 +74,7 @@ impl HostFiles {
     }
 
     /// Updates the hosts files of the containers that link to `child`: it runs again, perhaps with another address.
-    pub(super) fn tell_parents(&self, child: &str) {
+    pub(super) fn rewrite_parents(&self, child: &str) {
         // Best effort: the next start of each parent writes its files again.
         for link in self.register.db.read(|tx| table::of_child(tx, child)).unwrap_or_default() {
             let _ = self.rewrite_hosts(&link.parent_id);

@@ -56,7 +56,7 @@ impl Views {
         visit: &mut dyn FnMut(ContainerSummary) -> Result<()>,
     ) -> Result<()> {
         let all = self.all()?;
-        let found = self.finder.without_the_ended(self.found_all(&all)?);
+        let found = self.finder.without_the_ended(self.snapshots(&all)?);
         let networks = &all.networks;
         let mut views: Vec<ContainerView> =
             found.iter().enumerate().map(|(place, found)| view(place, found, networks, query)).collect();

@@ -155,11 +155,11 @@ impl Links {
                 _ => error.context(format_args!("could not get container for {name}")),
             };
             let find = |name: &str| containers::find(tx, name, &mut self.register.stored()).map_err(missing);
-            let mut child = self.register.found(find(name)?)?.whole()?;
+            let mut child = self.register.snapshot(find(name)?)?.whole()?;
             // A container that shares another's network is found under that container's address.
             for _ in 0..16 {
                 let Mode::Container(other) = mode(&child.spec) else { break };
-                child = self.register.found(find(other)?)?.whole()?;
+                child = self.register.snapshot(find(other)?)?.whole()?;
             }
             if mode(&child.spec) == Mode::Host {
                 return Err(Error::invalid(

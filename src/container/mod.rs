@@ -285,7 +285,7 @@ impl Containers {
     }
 }
 
-fn found_as(mut row: Arc<ContainerRow>, spec: Arc<Spec>, now: Now) -> Snapshot {
+fn snapshot_of(mut row: Arc<ContainerRow>, spec: Arc<Spec>, now: Now) -> Snapshot {
     if now.lost && row.error.is_empty() {
         Arc::make_mut(&mut row).error = crashes::LOST.into();
     }

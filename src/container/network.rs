@@ -230,7 +230,7 @@ impl Connections {
     /// Connects a container to a network: at once if it runs, else at its next start.
     pub(crate) fn connect(&self, reference: &str, asked: &ConnectNetwork, op: Option<&Op>) -> Result<()> {
         let network = self.networks.find(reference)?;
-        let (_busy, found) = self.finder.take(&asked.container, op)?;
+        let (_busy, found) = self.finder.lock(&asked.container, op)?;
         let settings = asked_for(&asked.endpoint_config);
         check_settings(&network, &settings)?;
         check_connect(&found, &network)?;
@@ -256,7 +256,7 @@ impl Connections {
             }
             network => network?,
         };
-        let (_busy, found) = match self.finder.take(&asked.container, op) {
+        let (_busy, found) = match self.finder.lock(&asked.container, op) {
             Err(error) if asked.force && error.kind() == ErrorKind::NotFound => {
                 return self.networks.forget_gone(&network, &asked.container);
             }
@@ -285,7 +285,7 @@ impl Connections {
     /// Disconnects a stopped container from a network that does not exist any more, by the network's name. `None`: the
     /// container runs, or does not exist.
     fn disconnect_from_gone(&self, name: &str, asked: &DisconnectNetwork, op: Option<&Op>) -> Option<Result<()>> {
-        let (_busy, found) = self.finder.take(&asked.container, op).ok().filter(|(_, found)| !found.now.is_live())?;
+        let (_busy, found) = self.finder.lock(&asked.container, op).ok().filter(|(_, found)| !found.now.is_live())?;
         let mut spec = Spec::clone(&found.spec);
         if spec.networks.remove(name).is_none() {
             let text = format!("container {} is not connected to the network {name}", found.row.id);

@@ -2,7 +2,7 @@
 
 use super::network::View;
 use super::spec::Spec;
-use super::{Snapshot, Views, found_as, specs};
+use super::{Snapshot, Views, snapshot_of, specs};
 use crate::error::Result;
 use crate::store::containers::{self as table, ContainerRow};
 use crate::store::links::{self, Link};
@@ -50,11 +50,11 @@ impl Views {
     }
 
     /// The overview with the present state of each container.
-    pub(super) fn found_all(&self, all: &Overview) -> Result<Vec<Snapshot>> {
+    pub(super) fn snapshots(&self, all: &Overview) -> Result<Vec<Snapshot>> {
         let states = self.register.states.glance()?;
         let found = all.rows.iter().map(|(row, spec)| {
             let now = self.register.states.now_in(&states, row.slot, &row.id)?;
-            Ok(found_as(Arc::clone(row), Arc::clone(spec), now))
+            Ok(snapshot_of(Arc::clone(row), Arc::clone(spec), now))
         });
         found.collect()
     }

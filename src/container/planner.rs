@@ -76,7 +76,7 @@ pub(crate) struct Planner {
 
 impl Planner {
     /// The networks of the events "connect" and "disconnect" of a run, including networks without an interface.
-    fn told_networks(&self, found: &Snapshot, joined: &network::Joined) -> Result<Vec<(String, String)>> {
+    fn event_networks(&self, found: &Snapshot, joined: &network::Joined) -> Result<Vec<(String, String)>> {
         Ok(match found.spec.host_config.modes().network {
             NetworkMode::Host => vec![event_members(self.networks.fixed(true)?)],
             NetworkMode::None => vec![event_members(self.networks.fixed(false)?)],
@@ -280,7 +280,7 @@ impl Planner {
             resolver: self.resolver(found, networks)?,
             // A monitor does not talk to plugins: interfaces that plugins made stay.
             keep_net: networks.endpoints.iter().any(|end| end.doc.remote.is_some()),
-            networks: self.told_networks(found, networks)?,
+            networks: self.event_networks(found, networks)?,
             firewall_end: networks.firewall_end.clone(),
             hold: joined.hold,
             relays: relays(networks),

@@ -59,7 +59,7 @@ impl Recovery {
                 continue;
             }
             // The container was removed meanwhile, or is damaged: the open goes on.
-            let Ok((_busy, found)) = self.finder.take(&id, None) else { continue };
+            let Ok((_busy, found)) = self.finder.lock(&id, None) else { continue };
             let mut state = found.now.state;
             if found.now.stale && state.started_ns != 0 {
                 state.flags |= STATE_AFTER_BOOT;
@@ -112,7 +112,7 @@ impl Recovery {
     /// Records the end of every container whose monitor was killed. Failures are retried by the next look-up of the container.
     pub(crate) fn reap_crashed(&self) {
         for head in self.register.states.lost().unwrap_or_default() {
-            let _ = self.finder.take(&head, None);
+            let _ = self.finder.lock(&head, None);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The stored containers: rows, specs and state records; their events.
 
 use super::spec::Spec;
-use super::{Places, Snapshot, Stored, found_as, no_such, specs};
+use super::{Places, Snapshot, Stored, no_such, snapshot_of, specs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Journal;
 use crate::image::ImageUser;
@@ -62,14 +62,14 @@ impl Register {
     }
 
     /// A container with its present state.
-    pub(super) fn found(&self, (row, spec): Stored) -> Result<Snapshot> {
+    pub(super) fn snapshot(&self, (row, spec): Stored) -> Result<Snapshot> {
         let now = self.states.now(row.slot, &row.id)?;
-        Ok(found_as(row, spec, now))
+        Ok(snapshot_of(row, spec, now))
     }
 
     /// A container that was found before, with its present state.
-    pub(super) fn again(&self, found: Snapshot) -> Result<Snapshot> {
-        self.found((found.row, found.spec))
+    pub(super) fn refresh(&self, found: Snapshot) -> Result<Snapshot> {
+        self.snapshot((found.row, found.spec))
     }
 
     /// The spec that a row stores as `text`, or the readable parts of a damaged one.

@@ -74,7 +74,7 @@ impl Removals {
         for name in &removal.volumes {
             self.remove_volume(name)?;
         }
-        self.tell_of_removal(id, removal)?;
+        self.emit_removal(id, removal)?;
         self.register.db.write_to_free(Flush::Lazy, |tx| table::end(tx, id))
     }
 
@@ -85,7 +85,7 @@ impl Removals {
         }
     }
 
-    fn tell_of_removal(&self, id: &str, removal: &Removal) -> Result<()> {
+    fn emit_removal(&self, id: &str, removal: &Removal) -> Result<()> {
         let mut event = removal.destroyed.clone();
         (event.time_nano, event.time) = (now_ns(), now_ns() / 1_000_000_000);
         let left = self.leftovers.said_of(&[&self.places.dir(id), &self.places.run_dir(id)]);

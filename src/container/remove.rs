@@ -37,7 +37,7 @@ impl Remover {
         let mut ended: Option<Snapshot> = None;
         loop {
             let reference = ended.as_ref().map_or(reference, |found| &found.row.id);
-            let (busy, found) = match (self.finder.take_any(reference, op), &ended) {
+            let (busy, found) = match (self.finder.lock_any(reference, op), &ended) {
                 // The program that followed the container's end has removed it first.
                 (Err(error), Some(ended)) if error.kind() == ErrorKind::NotFound && goes_by_itself(ended) => {
                     return Ok(());
@@ -89,7 +89,7 @@ impl Remover {
             return Err(Error::invalid("Neither old nor new names may be empty"));
         }
         let refused = |error: Error| error.context("Error when allocating new name");
-        let (_busy, found) = self.finder.take(reference, None)?;
+        let (_busy, found) = self.finder.lock(reference, None)?;
         let name = check_name(name).map_err(refused)?;
         if name == found.row.name {
             return Err(Error::invalid("Renaming a container with the same name as its current name"));
@@ -103,7 +103,7 @@ impl Remover {
             self.networks.rename(&renamed.row.id, name)?;
             // The monitor writes events under the new name from now on. A monitor that has just ended writes none.
             if let Ok(control) = self.monitors.control(&renamed) {
-                let _ = control.tell(Call::Attributes, planner::attributes(&renamed).as_bytes());
+                let _ = control.ask_with_text(Call::Attributes, planner::attributes(&renamed).as_bytes());
             }
         }
         self.register.event(&renamed, "rename", &[("oldName", &old)])

@@ -59,7 +59,7 @@ impl Starter {
         size: (u16, u16),
         op: Option<&Op>,
     ) -> Result<(Changed, Snapshot)> {
-        let (busy, found) = self.finder.take(reference, op)?;
+        let (busy, found) = self.finder.lock(reference, op)?;
         if decide(Verb::Start, &found)? == Way::Nothing {
             return Ok((Changed::No, found));
         }
@@ -110,7 +110,7 @@ impl Starter {
             // Best effort: the next call that finds the container dead repeats it.
             let _ = self.networks.part(&found.row.id, &networks);
         } else {
-            self.host_files.tell_parents(&found.row.id);
+            self.host_files.rewrite_parents(&found.row.id);
         }
         started
     }

@@ -36,7 +36,7 @@ pub(crate) struct Stopper {
 impl Stopper {
     /// Stops a container by its stop signal; by SIGKILL after `grace_ms`.
     pub(crate) fn stop(&self, reference: &str, grace_ms: Option<i64>, op: Option<&Op>) -> Result<Changed> {
-        let found = self.settled(reference, op)?;
+        let found = self.find_after_others(reference, op)?;
         if decide(Verb::Stop, &found)? == Way::Nothing {
             return Ok(Changed::No);
         }
@@ -50,8 +50,8 @@ impl Stopper {
     }
 
     /// Finds a container, after the call that holds its lock has finished.
-    fn settled(&self, reference: &str, op: Option<&Op>) -> Result<Snapshot> {
-        self.finder.take(reference, op).map(|(_, found)| found)
+    fn find_after_others(&self, reference: &str, op: Option<&Op>) -> Result<Snapshot> {
+        self.finder.lock(reference, op).map(|(_, found)| found)
     }
 
     fn stop_live(&self, found: &Snapshot, grace_ms: Option<i64>, op: Option<&Op>) -> Result<()> {
@@ -147,7 +147,7 @@ impl Stopper {
             None => libc::SIGKILL,
         };
         let prefix = |error: Error| error.context(format!("Cannot kill container: {reference}"));
-        let found = self.settled(reference, op).map_err(prefix)?;
+        let found = self.find_after_others(reference, op).map_err(prefix)?;
         if !signal_exists(signal) {
             let text = format!("The linux daemon does not support signal {signal}");
             return Err(prefix(Error::internal(text)));
@@ -169,7 +169,7 @@ impl Stopper {
 
     /// Stops a container if it runs, then starts it.
     pub(crate) fn restart(&self, reference: &str, grace_ms: Option<i64>, op: Option<&Op>) -> Result<Snapshot> {
-        let found = self.settled(reference, op)?;
+        let found = self.find_after_others(reference, op)?;
         self.finder.holding_the_end(&found, || {
             if decide(Verb::Restart, &found)? == Way::EndFirst {
                 self.stop_live(&found, grace_ms, op)?;

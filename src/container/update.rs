@@ -34,7 +34,7 @@ impl Updater {
         let warnings = check(&mut asked, &self.host, Asked::AsChange)?;
         let policy = (!body.restart_policy.name.is_empty()).then_some(&body.restart_policy);
         policy.map(restart_policy).transpose()?;
-        let (_busy, mut found) = self.finder.take(reference, None)?;
+        let (_busy, mut found) = self.finder.lock(reference, None)?;
         let prefix = |error: Error| error.context(format!("Cannot update container {}", found.row.id));
         if found.spec.host_config.auto_remove && policy.is_some_and(|policy| policy.name != "no") {
             let text = "Restart policy cannot be updated because AutoRemove is enabled for the container";
@@ -55,7 +55,7 @@ impl Updater {
         let text = serde_json::to_string(&later).map_err(|e| Error::internal(format!("write a spec: {e}")))?;
         self.register.db.write(Flush::Durable, |tx| table::set_spec(tx, &found.row.id, &text))?;
         found.spec = later.into();
-        self.tell(&found, &limits)?;
+        self.notify_monitor(&found, &limits)?;
         // A start by the restart policy since the snapshot may have used the old limits; later starts have the new
         // ones.
         let now = self.register.states.now(found.row.slot, &found.row.id)?;
@@ -100,7 +100,7 @@ impl Updater {
 
     /// Makes the monitor restart by the new policy and with the new limits. A monitor that has just ended restarts
     /// nothing any more; one of an older version keeps the limits of the start.
-    fn tell(&self, found: &Snapshot, limits: &[u8]) -> Result<()> {
+    fn notify_monitor(&self, found: &Snapshot, limits: &[u8]) -> Result<()> {
         let (name, bound) = policy_words(&found.spec)?;
         let limits = sealed_memfd("limits", limits, Sealed::Data)?;
         if found.now.is_live()

@@ -96,7 +96,7 @@ impl VolumeMounts {
     }
 
     /// Writes the events of new volumes.
-    pub(super) fn tell_of_volumes(&self, new: &[String]) -> Result<()> {
+    pub(super) fn emit_created(&self, new: &[String]) -> Result<()> {
         new.iter().try_for_each(|name| self.volumes.event("create", name, &[]))
     }
 

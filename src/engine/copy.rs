@@ -107,12 +107,12 @@ impl Copying<'_> {
         let layers = target.make("layers")?;
         for layer in &content.layers {
             images.layer(layer, layers.as_fd(), &mut self.files)?;
-            self.said("layer", layer)?;
+            self.report("layer", layer)?;
         }
         drop(images);
         self.volumes(&target, &content)?;
         self.containers(&target, &content)?;
-        self.settle(&mut db, &content)?;
+        self.reconcile(&mut db, &content)?;
         states::write_copy(target.path(), &self.states)?;
         for name in &self.gone.containers {
             remove_tree(target.make("containers")?.as_fd(), name)?;
@@ -143,7 +143,7 @@ impl Copying<'_> {
                 let reason = "its data lie where its options say, outside of the root: only its name was copied";
                 self.left("volume", &row.name, reason);
             }
-            self.said("volume", &row.name)?;
+            self.report("volume", &row.name)?;
         }
         Ok(())
     }
@@ -161,19 +161,19 @@ impl Copying<'_> {
                 .map_err(|error| error.context(format_args!("container {}", row.name)))?;
             if copied == CopiedFiles::Unbounded {
                 let reason =
-                    "the file system of the copy has no project quotas: what it may store is not bounded there";
+                    "the file system of the copy has no project quotas: the container's storage is not limited there";
                 self.left("container", &row.name, reason);
             }
             let (state, ran) = all.copies.state_for_copy(row.slot, &row.id, now_ns())?;
             self.states.push((row.slot, state));
             self.report.containers.push(CopiedContainer { id: row.id.clone(), name: row.name.clone(), ran });
-            self.said("container", &row.name)?;
+            self.report("container", &row.name)?;
         }
         Ok(())
     }
 
     /// Deletes from the copy the objects that were removed meanwhile, and marks running containers as ended.
-    fn settle(&mut self, db: &mut DbCopy, content: &Content) -> Result<()> {
+    fn reconcile(&mut self, db: &mut DbCopy, content: &Content) -> Result<()> {
         self.gone = self.engine.0.containers.register.db().read(|tx| {
             let mut gone = Gone::default();
             for (row, _) in &content.containers {
@@ -200,7 +200,7 @@ impl Copying<'_> {
         })
     }
 
-    fn said(&mut self, kind: &str, name: &str) -> Result<()> {
+    fn report(&mut self, kind: &str, name: &str) -> Result<()> {
         let (id, status) = (format!("{kind} {name}"), "copied".to_owned());
         (self.progress)(Progress { id, status, ..Progress::default() })
     }

@@ -43,7 +43,7 @@ pub(super) fn root(options: &Options) -> Result<PathBuf> {
         None if !options.create => Err(none()),
         None => narrow(&root, 0o700).map(|()| root),
         Some(name) => Err(Error::invalid(format!(
-            "{} is no engine root and is not empty (it holds {}): name an empty directory, or one that does not exist",
+            "{} is not an engine root and is not empty (it holds {}): name an empty directory, or one that does not exist",
             root.display(),
             name.to_string_lossy()
         ))
@@ -86,7 +86,7 @@ pub(super) fn narrow(path: &Path, widest: u32) -> Result<()> {
     };
     let me = nix::unistd::geteuid().as_raw();
     if found.uid() != me {
-        return Err(refused(&format!("it belongs to user {}, not to {me}, who opens it", found.uid())));
+        return Err(refused(&format!("it belongs to user {}, not to {me}, the opening user", found.uid())));
     }
     let mode = found.mode() & 0o7777;
     if mode & !widest == 0 {

@@ -58,41 +58,41 @@ impl Engine {
         op: Option<&Op>,
     ) -> Result<DockerImport> {
         let directory = Directory::open(path, self.0.images.most_values())?;
-        let mut told = Told { report: DockerImport::default(), progress, op };
-        let wanted = Wanted::of(&directory, &how.names, &mut told)?;
+        let mut reporter = Reporter { report: DockerImport::default(), progress, op };
+        let wanted = Wanted::of(&directory, &how.names, &mut reporter)?;
         for id in &wanted.images {
-            told.check()?;
+            reporter.check()?;
             let taken = self.take_image(&directory, id, op);
             let name = directory.images.names(id).into_iter().next().unwrap_or_else(|| id.clone());
             match taken {
                 Ok(taken) => {
                     for kept in &taken.kept {
-                        told.left("image", kept, "another image has this name here, and keeps it")?;
+                        reporter.left("image", kept, "another image has this name here, and keeps it")?;
                     }
-                    told.taken("image", &name, &taken.id, taken.was_here)?;
+                    reporter.taken("image", &name, &taken.id, taken.was_here)?;
                 }
-                Err(error) => told.failed("image", &name, error)?,
+                Err(error) => reporter.failed("image", &name, error)?,
             }
         }
         for name in &wanted.volumes {
-            told.check()?;
+            reporter.check()?;
             match directory.take_volume(&self.0.volumes, name) {
-                Ok(was_here) => told.taken("volume", name, "", was_here)?,
-                Err(error) => told.failed("volume", name, error)?,
+                Ok(was_here) => reporter.taken("volume", name, "", was_here)?,
+                Err(error) => reporter.failed("volume", name, error)?,
             }
         }
         for stopped in &wanted.containers {
-            told.check()?;
+            reporter.check()?;
             let fill = |id: &str| {
                 let layer = directory.layer(&stopped.id)?;
                 self.0.containers.copies.fill(id, &layer, &mut TreeCopy::new(Attributes::All, op))
             };
-            match containers::take(self, stopped, &mut told, fill) {
-                Ok((id, was_here)) => told.taken("container", &stopped.name, &id, was_here)?,
-                Err(error) => told.failed("container", &stopped.name, error)?,
+            match containers::take(self, stopped, &mut reporter, fill) {
+                Ok((id, was_here)) => reporter.taken("container", &stopped.name, &id, was_here)?,
+                Err(error) => reporter.failed("container", &stopped.name, error)?,
             }
         }
-        Ok(told.report)
+        Ok(reporter.report)
     }
 
     fn take_image(&self, directory: &Directory, id: &str, op: Option<&Op>) -> Result<crate::image::TakenImage> {
@@ -115,7 +115,7 @@ struct Wanted {
 impl Wanted {
     /// All objects, or those that the names refer to, with everything that containers among them need. Errors: a name
     /// refers to nothing.
-    fn of(directory: &Directory, names: &[String], told: &mut Told<'_>) -> Result<Wanted> {
+    fn of(directory: &Directory, names: &[String], reporter: &mut Reporter<'_>) -> Result<Wanted> {
         let (ids, volumes) = (directory.images.ids()?, directory.volumes());
         let mut met = vec![false; names.len()];
         let mut asked = |means: &dyn Fn(&str) -> bool| {
@@ -137,7 +137,7 @@ impl Wanted {
                 continue;
             }
             match found {
-                Err(refused) => told.left("container", &refused.name, &refused.reason)?,
+                Err(refused) => reporter.left("container", &refused.name, &refused.reason)?,
                 Ok(stopped) => {
                     wanted.images.insert(stopped.image.clone());
                     wanted.volumes.extend(stopped.volumes().filter(|name| volumes.contains(name)));
@@ -165,13 +165,13 @@ fn is_prefix(id: &str, beginning: &str) -> bool {
 }
 
 /// The report, and the callback that receives each entry.
-struct Told<'a> {
+struct Reporter<'a> {
     report: DockerImport,
     progress: OnProgress<'a>,
     op: Option<&'a Op>,
 }
 
-impl Told<'_> {
+impl Reporter<'_> {
     fn check(&self) -> Result<()> {
         self.op.map_or(Ok(()), Op::check)
     }

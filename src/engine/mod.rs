@@ -127,7 +127,8 @@ impl Engine {
 
     /// Removes the files of the root and the engine's files in the run directory, if no other program uses the root and
     /// the root is empty: no image, container, volume, user's network, or partial download. Returns whether it removed
-    /// them. For a program that made the root for work that failed: the directory itself stays; drop this engine then.
+    /// them. A program calls it if its work failed after it had made the root. The root's directory itself stays. Drop
+    /// all clones of this engine afterwards.
     pub fn discard_if_empty(self) -> Result<bool> {
         self.0.containers.discard_root()
     }
@@ -170,7 +171,7 @@ impl Engine {
         let all = self.leftovers();
         let mut lines: Vec<String> = all.iter().take(LEFTOVERS_TOLD).map(ToString::to_string).collect();
         if let Some(more) = all.len().checked_sub(LEFTOVERS_TOLD).filter(|more| *more > 0) {
-            lines.push(format!("{more} more files or directories are left of what was removed"));
+            lines.push(format!("{more} more files or directories could not be removed"));
         }
         lines
     }

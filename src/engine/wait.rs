@@ -39,7 +39,7 @@ enum Until {
     /// The monitor will report the end on this connection.
     Stop(Control),
     /// The events of the container from here on; whether the wait is for its removal.
-    Told(Box<EventStream>, bool),
+    Events(Box<EventStream>, bool),
 }
 
 impl Until {
@@ -85,7 +85,7 @@ impl Engine {
         // The earlier state counts as long as no event has come, so it is read after the stream is open.
         let found = all.finder.find(&found.row.id)?;
         let code = found.now.state.exit_code;
-        Ok(ContainerWait { all, found, until: Until::Told(told, condition == WaitCondition::Removed), code })
+        Ok(ContainerWait { all, found, until: Until::Events(told, condition == WaitCondition::Removed), code })
     }
 }
 
@@ -108,7 +108,7 @@ impl ContainerWait {
         match &self.until {
             Until::Over(_, ready) => ready.as_fd(),
             Until::Stop(control) => control.fd(),
-            Until::Told(told, _) => told.fd(),
+            Until::Events(told, _) => told.fd(),
         }
     }
 
@@ -131,7 +131,7 @@ impl ContainerWait {
                 }
                 self.all.waits.stopped(&self.found, control, op).map(|code| Some(waited(code)))
             }
-            Until::Told(told, removed) => {
+            Until::Events(told, removed) => {
                 let (next, removed) = (told.next(timeout, op), *removed);
                 self.hear(next, removed)
             }

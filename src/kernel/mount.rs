@@ -36,10 +36,10 @@ fn overlay_with(
     let context = open_context("overlay")?;
     match overlay_by_steps(context.as_fd(), lower, upper, options, attributes) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-            let error = said(&context, error.context("mount an overlay"));
+            let error = with_messages(&context, error.context("mount an overlay"));
             one_string().map_err(|_| error)
         }
-        other => other.map_err(|error| said(&context, error.context("mount an overlay"))),
+        other => other.map_err(|error| with_messages(&context, error.context("mount an overlay"))),
     }
 }
 
@@ -109,7 +109,7 @@ fn open_path(dir: &Path) -> Result<OwnedFd> {
 /// A new file system of `kind`, detached: `options` are (key, value), or (key, "") for a word.
 pub(crate) fn file_system(kind: &str, source: &str, options: &[(&str, &str)], attributes: u64) -> Result<OwnedFd> {
     let context = open_context(kind)?;
-    let failed = |error: Error| said(&context, error);
+    let failed = |error: Error| with_messages(&context, error);
     if !source.is_empty() {
         set(context.as_fd(), "source", source.as_bytes()).map_err(failed)?;
     }
@@ -157,7 +157,7 @@ fn make(context: BorrowedFd<'_>, attributes: u64) -> Result<OwnedFd> {
 }
 
 /// The error, with the file system's own words about it.
-fn said(context: &OwnedFd, error: Error) -> Error {
+fn with_messages(context: &OwnedFd, error: Error) -> Error {
     let mut text = [0u8; 1024];
     // SAFETY: the buffer lives over the call, and the length is its own.
     let got = unsafe { libc::read(context.as_raw_fd(), text.as_mut_ptr().cast(), text.len()) };

@@ -126,7 +126,7 @@ const BOOT: RawFd = 3;
 /// handler of the host must not run in a child that shares its memory.
 pub(crate) fn start_detached(program: BorrowedFd<'_>, boot: BorrowedFd<'_>, switches: Switches) -> Result<()> {
     let mut stacks = std::mem::MaybeUninit::<[u8; 2 * STACK]>::uninit();
-    let switches = switches.words();
+    let switches = switches.argv();
     let name = [c"coracle-monitor".as_ptr()];
     let words = name.into_iter().chain(switches.iter().map(|word| word.as_ptr()));
     let argv: Vec<*const libc::c_char> = words.chain([std::ptr::null()]).collect();

@@ -67,7 +67,7 @@ pub fn inherited(count: usize) -> Result<Vec<OwnedFd>> {
         };
         // SAFETY: no pointers are passed.
         if !is_socket || unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
-            return Err(Error::invalid(format!("the inherited descriptor {fd} is no socket")));
+            return Err(Error::invalid(format!("the inherited descriptor {fd} is not a socket")));
         }
     }
     // SAFETY: each is open, and left to this process to own; the flag above gives them out once.

@@ -481,7 +481,7 @@ pub(crate) fn names(dir: BorrowedFd<'_>) -> Result<Vec<Vec<u8>>> {
 
 /// Whether a directory has nothing in it.
 pub(crate) fn is_empty(dir: BorrowedFd<'_>) -> Result<bool> {
-    let fd = again(dir)?;
+    let fd = reopen(dir)?;
     let mut some = false;
     each_name(fd.as_fd(), &mut Vec::new(), &mut |_, _| {
         some = true;
@@ -500,7 +500,7 @@ pub(crate) fn path_of(fd: BorrowedFd<'_>) -> Result<Vec<u8>> {
 
 /// The names in a directory, without `.` and `..`, and whether they are directories.
 pub(crate) fn entries(dir: BorrowedFd<'_>) -> Result<Vec<(Vec<u8>, bool)>> {
-    let fd = again(dir)?;
+    let fd = reopen(dir)?;
     let mut found = Vec::new();
     each_name(fd.as_fd(), &mut Vec::new(), &mut |name, is_dir| {
         found.push((name.to_vec(), is_dir));
@@ -518,7 +518,7 @@ pub(crate) fn entries(dir: BorrowedFd<'_>) -> Result<Vec<(Vec<u8>, bool)>> {
 
 /// A second open file of a directory, so that the caller's read position does not move; "." of an open directory cannot
 /// be a link.
-fn again(dir: BorrowedFd<'_>) -> Result<OwnedFd> {
+fn reopen(dir: BorrowedFd<'_>) -> Result<OwnedFd> {
     // SAFETY: the name is a constant NUL-terminated string.
     let fd =
         unsafe { libc::openat(dir.as_raw_fd(), c".".as_ptr(), libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC) };

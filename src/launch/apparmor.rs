@@ -37,7 +37,7 @@ pub(crate) fn for_containers(asked: Option<&str>) -> Option<&str> {
 pub(crate) fn check(asked: Option<&str>) -> Result<()> {
     match asked {
         None | Some(UNCONFINED) => Ok(()),
-        Some("") => Err(Error::invalid("apparmor: an empty name is no profile")),
+        Some("") => Err(Error::invalid("apparmor: an empty name is not a profile")),
         Some(name) if name.chars().any(char::is_control) => {
             Err(Error::invalid(format!("apparmor: {name:?} holds a control character")))
         }

@@ -221,7 +221,7 @@ impl Control {
     }
 
     /// Sends a call with a text.
-    pub(crate) fn tell(&self, call: Call, text: &[u8]) -> Result<Answer> {
+    pub(crate) fn ask_with_text(&self, call: Call, text: &[u8]) -> Result<Answer> {
         self.send(call, text, &[])?;
         accepted(self.reply(None)?)
     }

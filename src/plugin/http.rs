@@ -30,7 +30,7 @@ impl Address {
             Some(("https", host)) if host.contains(':') => {
                 Ok(Address::Tls(host.trim_end_matches('/').into(), Tls::default()))
             }
-            _ => Err(format!("{text:?} is no plugin's address")),
+            _ => Err(format!("{text:?} is not the address of a plugin")),
         }
     }
 }

@@ -41,7 +41,7 @@ pub(crate) struct Plugin {
 struct Described {
     addr: String,
     #[serde(rename = "TLSConfig")]
-    tls: Option<http::Tls>,
+    tls: Option<call::Tls>,
 }
 
 #[derive(Deserialize)]

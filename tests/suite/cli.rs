@@ -247,7 +247,7 @@ fn ps_and_port_show_ports() {
 #[test]
 fn a_terminal_inside_needs_one_here() {
     let root = Root::new();
-    let text = "coracle: standard input is no terminal: leave out --tty (-t)";
+    let text = "coracle: standard input is not a terminal: leave out --tty (-t)";
     assert_eq!(failed(&root, &["run", "--rm", "-it", "--network", "none", "busybox", "cat"]), (125, text.to_owned()));
     assert_eq!(ok(&root, &["ps", "-aq"]), "");
     // Without its input, a terminal inside is allowed.

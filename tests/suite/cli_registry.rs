@@ -81,7 +81,7 @@ fn credentials_are_kept_in_docker_s_file() {
     assert_eq!(config(&root), before);
     assert_eq!(ok(&root, &["logout", &host], ""), format!("Not logged in to {host}"));
     for (words, text) in [
-        (&["login", &host][..], "standard input is no terminal: use --username and --password-stdin"),
+        (&["login", &host][..], "standard input is not a terminal: use --username and --password-stdin"),
         (&["login", "--password-stdin", &host], "--password-stdin needs --username"),
         (&["login", "-u", "sailor", "--password-stdin", &host], "a user and a password are needed"),
         (&["login", "-u", "sailor", "-p", "x", "http://"], "\"http://\" names no registry"),

@@ -192,7 +192,7 @@ fn sockets_of_a_service_manager_are_served() {
     let output = Command::new("sh").args(["-c", script, "sh"]).arg(built("coracle")).args(words(&root)).output();
     let output = output.expect("run");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.code() == Some(1) && said.contains("descriptor 3 is no socket"), "{output:?}");
+    assert!(output.status.code() == Some(1) && said.contains("descriptor 3 is not a socket"), "{output:?}");
 }
 
 /// In a mount namespace with a /run of its own: both names of the default, the specification's among them.

@@ -44,9 +44,7 @@ const SHAPES: &[Shape] = &[
     ("begins with a pronoun whose noun is not before it", |s| {
         s.first && begins(s, &["It", "Its", "They", "Their", "Them", "Those", "He", "His", "Such"])
     }),
-    ("\"of before\", \"of who\" or \"of what\"", |s| {
-        holds(s, &["of before", "of then", "of who", "of whom", "of what"])
-    }),
+    ("\"of before\", \"of who\" or \"of what\"", is_of_what),
     ("\"is no\" in place of \"is not a\"", is_no),
     ("\"who\" without the person", bare_who),
 ];
@@ -66,6 +64,10 @@ fn begins(sentence: &Sentence, heads: &[&str]) -> bool {
 fn holds(sentence: &Sentence, phrases: &[&str]) -> bool {
     let text = format!(" {} ", words(sentence.text).join(" "));
     phrases.iter().any(|phrase| text.contains(&format!(" {phrase} ")))
+}
+
+fn is_of_what(sentence: &Sentence) -> bool {
+    holds(sentence, &["of before", "of then", "of who", "of whom", "of what"])
 }
 
 fn headless(sentence: &Sentence) -> bool {
@@ -247,6 +249,65 @@ fn sentences_have_a_subject() {
         })
         .collect();
     assert!(over.is_empty(), "\n{}", over.join("\n"));
+}
+
+/// So many messages of a room have one of the two shapes that [`messages_have_a_subject`] looks for; as [`BOUNDS`].
+#[rustfmt::skip]
+const MESSAGES: &[(&str, usize)] = &[
+    // src/git
+    ("src/git", 7),
+    // src/image
+    ("src/image", 12),
+    // src/network
+    ("src/network", 4),
+    // src/registry
+    ("src/registry", 3),
+    // src/store
+    ("src/store", 1),
+    // http
+    ("http", 5),
+    // ffi
+    ("ffi", 6),
+    // monitor
+    ("monitor", 3),
+];
+
+/// The texts in quotes of a line of code that are sentences, or parts of some.
+fn texts(line: &str) -> impl Iterator<Item = &str> {
+    let code = if line.trim_start().starts_with("//") { "" } else { line };
+    code.split('"').skip(1).step_by(2).filter(|text| text.split(' ').count() > 2)
+}
+
+#[test]
+fn messages_have_a_subject() {
+    let mut found: BTreeMap<&str, (usize, Vec<String>)> = BTreeMap::new();
+    let mut seen = 0;
+    for source in ["src", "http/src", "ffi/src", "cli/src", "monitor"].iter().flat_map(|dir| crate::sources(dir)) {
+        let path = source.path.to_string_lossy();
+        let row = MESSAGES.iter().find(|(room, _)| path.starts_with(room));
+        let (name, bound) = row.copied().unwrap_or(("elsewhere", 0));
+        for (number, line) in source.lines() {
+            for text in texts(line) {
+                seen += 1;
+                let text = Sentence { text, first: false };
+                if is_no(&text) || is_of_what(&text) {
+                    let of = found.entry(name).or_insert((bound, Vec::new()));
+                    of.1.push(format!("{path}:{number}: {}", text.text));
+                }
+            }
+        }
+    }
+    if std::env::var_os("CORACLE_PROSE").is_some() {
+        found
+            .iter()
+            .for_each(|(room, (_, wrong))| println!("messages of {room}: {}\n{}", wrong.len(), wrong.join("\n")));
+    }
+    let over = found.iter().filter(|(_, (bound, wrong))| wrong.len() > *bound);
+    let over: Vec<String> = over
+        .map(|(room, (bound, wrong))| format!("{room}: {}, at most {bound}:\n  {}", wrong.len(), wrong.join("\n  ")))
+        .collect();
+    assert!(over.is_empty(), "\n{}", over.join("\n"));
+    assert!(seen > 2000, "only {seen} messages were found");
 }
 
 #[test]

@@ -9,17 +9,17 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 pub fn sockets() -> Result<Vec<OwnedFd>, Failure> {
     let said = |name: &str| std::env::var(name).ok();
     let count = match (said("LISTEN_PID"), said("LISTEN_FDS")) {
-        // Meant for a process before this one otherwise.
+        // Otherwise the variables were meant for an earlier process.
         (Some(pid), Some(count)) if pid.parse() == Ok(std::process::id()) => count,
         _ => return Ok(Vec::new()),
     };
-    let count = count.parse().map_err(|_| Failure::Usage(format!("LISTEN_FDS is no number: {count:?}")))?;
+    let count = count.parse().map_err(|_| Failure::Usage(format!("LISTEN_FDS is not a number: {count:?}")))?;
     Ok(coracle::inherited(count)?)
 }
 
-/// Tells the service manager that clients are served. Nobody else misses it, so a failure is of no interest here: the
-/// manager notices by itself that it hears nothing.
-pub fn tell_ready() {
+/// Notifies the service manager that the server answers clients. A failure is ignored, because the manager notices the
+/// missing message itself.
+pub fn notify_ready() {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let name = name.as_encoded_bytes();
     let address = match name.strip_prefix(b"@") {

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// So long after the last request nobody is expected to need the memory again.
+/// After this time without requests the memory is probably not needed again.
 const QUIET: Duration = Duration::from_secs(1);
-/// Where requests never end, memory is given back after so many times [`QUIET`].
+/// If requests never end, memory is given back after this many times [`QUIET`].
 const PATIENCE: usize = 30;
 
 /// A server that holds more bytes at rest drops its caches: of pages of the database, and of parsed specs.
@@ -30,7 +30,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// With a thread that gives memory back, and sleeps as long as no requests come.
+    /// Starts a thread that gives memory back, and sleeps while no requests come.
     pub fn watched(engine: Engine) -> Result<Memory, Failure> {
         let state = Arc::new(AtomicU8::new(CLEAN));
         let seen = Arc::clone(&state);

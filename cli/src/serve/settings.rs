@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The file that is read unless another one is named, where it is there.
+/// The default configuration file, which may be missing.
 const FILE: &str = "/etc/coracle/serve.json";
 
 /// The settings that may change while the server runs; all others wait for its next start.
@@ -21,7 +21,7 @@ struct Inner {
     command: &'static Command,
     /// The command line alone.
     words: Parsed,
-    /// With the file, as it was at the start.
+    /// The command line with the file's settings, as at the start.
     first: Parsed,
     log_requests: AtomicBool,
 }
@@ -34,12 +34,12 @@ impl Settings {
         Ok(Settings(Arc::new(Inner { command, words: words.clone(), first, log_requests })))
     }
 
-    /// All that was said at the start.
+    /// All settings, as at the start.
     pub fn now(&self) -> &Parsed {
         &self.0.first
     }
 
-    /// Whether each request is told.
+    /// Whether each request is logged.
     pub fn logs_requests(&self) -> bool {
         self.0.log_requests.load(Relaxed)
     }
@@ -49,7 +49,8 @@ impl Settings {
     pub fn read_again(&self, engine: &Engine, check: impl Fn(&Parsed) -> Result<(), Failure>) -> Result<(), String> {
         let Inner { command, words, first, log_requests } = &*self.0;
         let next = with_file(command, words)?;
-        // Settings that wait for the next start are looked at now: the next start would fail, and nobody might read why.
+        // Settings for the next start are checked now: otherwise the next start would fail, and perhaps nobody would
+        // read why.
         check(&next).map_err(|failure| failure.to_string())?;
         let waits = command.flags.iter().map(|flag| flag.names[0]).filter(|name| !LIVE.contains(name));
         for name in waits.filter(|name| first.all(name) != next.all(name)) {

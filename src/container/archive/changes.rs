@@ -64,7 +64,7 @@ fn compare(upper: BorrowedFd<'_>, image: BorrowedFd<'_>) -> Result<Vec<Change>> 
                 hidden(upper, image.as_fd(), walk.path(), &mut found)?;
             }
             if let Some(dir) = dirs.pop() {
-                dir.told(walk.path(), &mut found)?;
+                dir.add_itself(walk.path(), &mut found)?;
             }
             continue;
         }
@@ -101,7 +101,7 @@ struct Dir {
 
 impl Dir {
     /// Adds the change of the directory itself, after those of its entries.
-    fn told(&self, path: &[u8], found: &mut Vec<Change>) -> Result<()> {
+    fn add_itself(&self, path: &[u8], found: &mut Vec<Change>) -> Result<()> {
         let changed_below = found.len() > self.found;
         let kind = match &self.before {
             None if is_engine_made(path) && !changed_below => return Ok(()),

@@ -99,7 +99,7 @@ impl Files {
             let view = self.assemble(&found, root, parts, access, None)?;
             return Ok((found, view));
         }
-        let (busy, found) = self.finder.take(reference, op)?;
+        let (busy, found) = self.finder.lock(reference, op)?;
         if is_running(&found) {
             drop(busy);
             return match self.running_view(&found, access) {
@@ -110,7 +110,7 @@ impl Files {
                 other => other.map(|view| (found, view)),
             };
         }
-        let held = self.take_root(&found)?;
+        let held = self.lock_root(&found)?;
         // As at a start, missing mount points of binds and volumes are made.
         let root = self.overlay(&found, Access::Write)?;
         let mut view = self.assemble(&found, root, parts, access, None)?;
@@ -160,7 +160,7 @@ impl Files {
     /// The root of a container that never ran, without mounts and without files of its own, and its writable layer. No
     /// other program works on the container meanwhile.
     pub(super) fn empty_root(&self, reference: &str, op: Option<&Op>) -> Result<(Busy, OwnedFd, OwnedFd)> {
-        let (busy, found) = self.finder.take(reference, op)?;
+        let (busy, found) = self.finder.lock(reference, op)?;
         // The creation of the container may have made its working directory.
         let upper = tree::open_dir(&self.places.dir(&found.row.id).join("upper"))?;
         for name in tree::names(upper.as_fd())? {
@@ -174,7 +174,7 @@ impl Files {
     /// Waits until no other process has the root file system mounted, because two overlays of the same directories
     /// damage each other. Returns the connection that keeps a container waiting for its restart. Errors: ESRCH if it
     /// does not wait any more.
-    fn take_root(&self, found: &Snapshot) -> Result<Option<Control>> {
+    fn lock_root(&self, found: &Snapshot) -> Result<Option<Control>> {
         if found.now.is_live() {
             let control = self.monitors.control(found)?;
             match control.ask(Call::HoldOff, None) {

@@ -1,6 +1,6 @@
 //! Stopped containers of dockerd: their documents, from its directory or its socket, become create bodies.
 
-use super::{Engine, Told};
+use super::{Engine, Reporter};
 use crate::container::spec::NetworkMode;
 use crate::error::{Error, Result};
 use crate::image::check_values;
@@ -242,7 +242,7 @@ fn document_of<T: serde::de::DeserializeOwned>(path: &Path, most_values: usize) 
 pub(super) fn take(
     engine: &Engine,
     stopped: &Stopped,
-    told: &mut Told<'_>,
+    reporter: &mut Reporter<'_>,
     fill: impl FnOnce(&str) -> Result<()>,
 ) -> Result<(String, bool)> {
     let all = &engine.0.containers;
@@ -256,7 +256,7 @@ pub(super) fn take(
     let unfinished = format!("unfinished-import-{}", &stopped.id[..12]);
     let force = RemoveContainer { force: true, ..RemoveContainer::default() };
     if all.finder.find(&unfinished).is_ok() {
-        engine.container_remove(&unfinished, force, told.op)?;
+        engine.container_remove(&unfinished, force, reporter.op)?;
     }
     let created = engine.container_create(Some(&unfinished), &stopped.body())?;
     let filled = fill(&created.id).and_then(|()| engine.container_rename(&created.id, &stopped.name));
@@ -265,11 +265,11 @@ pub(super) fn take(
         let _ = engine.container_remove(&created.id, force, None);
         return Err(error);
     }
-    told.about(stopped, &created.warnings)?;
+    reporter.about(stopped, &created.warnings)?;
     Ok((created.id, false))
 }
 
-impl Told<'_> {
+impl Reporter<'_> {
     /// Reports the differences of an imported container.
     fn about(&mut self, stopped: &Stopped, warnings: &[String]) -> Result<()> {
         for warning in warnings {

@@ -3,7 +3,7 @@
 
 use super::api::{Api, escaped};
 use super::containers::{Inspected, Refused, Stopped};
-use super::{Engine, Told, is_prefix};
+use super::{Engine, Reporter, is_prefix};
 use crate::container::Differences;
 use crate::engine::images::OnProgress;
 use crate::error::{Error, Result};
@@ -117,27 +117,27 @@ pub(super) fn import(
 ) -> Result<DockerImport> {
     let api = Api::of(socket, engine.0.images.most_values(), op)?;
     let there = There::of(&api)?;
-    let mut told = Told { report: DockerImport::default(), progress, op };
-    let wanted = there.wanted(&api, &how.names, &mut told)?;
+    let mut reporter = Reporter { report: DockerImport::default(), progress, op };
+    let wanted = there.wanted(&api, &how.names, &mut reporter)?;
     for image in there.images.iter().filter(|image| wanted.images.contains(&image.id)) {
-        told.check()?;
-        take_image(engine, &api, image, &mut told)?;
+        reporter.check()?;
+        take_image(engine, &api, image, &mut reporter)?;
     }
     for volume in there.volumes.iter().filter(|volume| wanted.volumes.contains(&volume.name)) {
-        told.check()?;
+        reporter.check()?;
         match there.take_volume(engine, &api, volume, op) {
-            Ok(was_here) => told.taken("volume", &volume.name, "", was_here)?,
-            Err(error) => told.failed("volume", &volume.name, error)?,
+            Ok(was_here) => reporter.taken("volume", &volume.name, "", was_here)?,
+            Err(error) => reporter.failed("volume", &volume.name, error)?,
         }
     }
     for stopped in &wanted.containers {
-        told.check()?;
-        match take_container(engine, &api, stopped, &mut told) {
-            Ok((id, was_here)) => told.taken("container", &stopped.name, &id, was_here)?,
-            Err(error) => told.failed("container", &stopped.name, error)?,
+        reporter.check()?;
+        match take_container(engine, &api, stopped, &mut reporter) {
+            Ok((id, was_here)) => reporter.taken("container", &stopped.name, &id, was_here)?,
+            Err(error) => reporter.failed("container", &stopped.name, error)?,
         }
     }
-    Ok(told.report)
+    Ok(reporter.report)
 }
 
 /// All objects of dockerd.
@@ -167,7 +167,7 @@ impl There {
 
     /// All objects, or those that the names refer to, with everything that containers among them need. Errors: a name
     /// refers to nothing.
-    fn wanted(&self, api: &Api<'_>, names: &[String], told: &mut Told<'_>) -> Result<Wanted> {
+    fn wanted(&self, api: &Api<'_>, names: &[String], reporter: &mut Reporter<'_>) -> Result<Wanted> {
         let mut met: BTreeSet<&String> = BTreeSet::new();
         let mut asked = |means: &dyn Fn(&str) -> bool| {
             let by: Vec<&String> = names.iter().filter(|name| means(name)).collect();
@@ -183,10 +183,10 @@ impl There {
             return Err(Error::not_found(format!("dockerd has no image, volume or container {name}")));
         }
         for listed in containers {
-            told.check()?;
+            reporter.check()?;
             let inspected: Inspected = api.document(&format!("/containers/{}/json", listed.id))?;
             match inspected.stopped() {
-                Err(Refused { name, reason, .. }) => told.left("container", &name, &reason)?,
+                Err(Refused { name, reason, .. }) => reporter.left("container", &name, &reason)?,
                 Ok(stopped) => {
                     wanted.images.insert(stopped.image.clone());
                     wanted.volumes.extend(stopped.volumes());
@@ -244,34 +244,39 @@ impl There {
     }
 }
 
-fn take_image(engine: &Engine, api: &Api<'_>, image: &Image, told: &mut Told<'_>) -> Result<()> {
+fn take_image(engine: &Engine, api: &Api<'_>, image: &Image, reporter: &mut Reporter<'_>) -> Result<()> {
     let tags: Vec<&String> = image.tags().collect();
     let name = tags.first().map_or(image.id.as_str(), |tag| tag.as_str()).to_owned();
     let here = tags.iter().all(|tag| engine.image_inspect(tag).is_ok_and(|here| here.id == image.id));
     if here && engine.image_inspect(&image.id).is_ok() {
-        return told.taken("image", &name, &image.id, true);
+        return reporter.taken("image", &name, &image.id, true);
     }
     let taken: BTreeSet<&String> =
         tags.iter().copied().filter(|tag| engine.image_inspect(tag).is_ok_and(|here| here.id != image.id)).collect();
     for tag in &taken {
-        told.left("image", tag, "another image has this name here, and keeps it")?;
+        reporter.left("image", tag, "another image has this name here, and keeps it")?;
     }
     let free: Vec<&str> = tags.iter().filter(|tag| !taken.contains(*tag)).map(|tag| tag.as_str()).collect();
     let named = if free.is_empty() { vec![image.id.as_str()] } else { free };
     let names: Vec<String> = named.iter().map(|name| format!("names={}", escaped(name))).collect();
-    let op = told.op;
+    let op = reporter.op;
     let load = |tar: &mut dyn std::io::Read| engine.image_load(tar, &mut |_| Ok(()), op).map(drop);
     match api.archive(&format!("/images/get?{}", names.join("&")), load) {
-        Ok(()) => told.taken("image", &name, &image.id, false),
-        Err(error) => told.failed("image", &name, error),
+        Ok(()) => reporter.taken("image", &name, &image.id, false),
+        Err(error) => reporter.failed("image", &name, error),
     }
 }
 
 /// Imports a container of dockerd; returns its id, and whether it was here before.
-fn take_container(engine: &Engine, api: &Api<'_>, stopped: &Stopped, told: &mut Told<'_>) -> Result<(String, bool)> {
+fn take_container(
+    engine: &Engine,
+    api: &Api<'_>,
+    stopped: &Stopped,
+    reporter: &mut Reporter<'_>,
+) -> Result<(String, bool)> {
     let mut left = BTreeSet::new();
-    let op = told.op;
-    let taken = super::containers::take(engine, stopped, told, |id| {
+    let op = reporter.op;
+    let taken = super::containers::take(engine, stopped, reporter, |id| {
         let mut changed = changes(api, &stopped.id)?;
         api.archive(&format!("/containers/{}/export", stopped.id), |tar| {
             engine.0.containers.files.take_changes(id, &mut changed, tar, op)
@@ -282,11 +287,11 @@ fn take_container(engine: &Engine, api: &Api<'_>, stopped: &Stopped, told: &mut 
     if let Some(path) = left.first() {
         let more = left.len() - 1;
         let reason = format!(
-            "{}{}: no file that an archive can hold (a socket), or of a name that is no text",
+            "{}{}: a file that an archive cannot hold (a socket), or a name that is not text",
             String::from_utf8_lossy(path),
             if more == 0 { String::new() } else { format!(" and {more} more") }
         );
-        told.left("container", &stopped.name, &reason)?;
+        reporter.left("container", &stopped.name, &reason)?;
     }
     Ok(taken)
 }

@@ -46,7 +46,7 @@ impl Files {
     }
 
     pub(super) fn text(&mut self, dir: &Path, name: &'static str) -> io::Result<&str> {
-        let filled = match self.again(name) {
+        let filled = match self.reread(name) {
             Some(done) => done?,
             None => self.anew(dir, name)?,
         };
@@ -55,7 +55,7 @@ impl Files {
     }
 
     /// Reads from the open file, if there is one.
-    fn again(&mut self, name: &str) -> Option<io::Result<usize>> {
+    fn reread(&mut self, name: &str) -> Option<io::Result<usize>> {
         let open = self.open.as_mut()?;
         let at = open.iter().position(|(known, _)| *known == name)?;
         let Some(file) = &open[at].1 else { return Some(Err(ErrorKind::NotFound.into())) };

@@ -158,7 +158,7 @@ fn group_path(parent: &str, id: &str) -> Result<PathBuf> {
         return bad("it must not contain a NUL or line break");
     }
     if id.is_empty() || id.starts_with('.') || id.contains('/') {
-        return Err(Error::internal(format!("{id:?} is no container id")));
+        return Err(Error::internal(format!("{id:?} is not a container id")));
     }
     let parts = parent.split('/').filter(|part| !matches!(*part, "" | "."));
     Ok(parts.chain([id]).collect())

@@ -32,7 +32,7 @@ impl FromStr for Context {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Context> {
-        let wrong = || Error::invalid(format!("{text:?} is no SELinux label (user:role:type:level)"));
+        let wrong = || Error::invalid(format!("{text:?} is not an SELinux label (user:role:type:level)"));
         let mut parts = text.splitn(4, ':');
         let mut name = || parts.next().filter(|part| is_name(part)).map(str::to_owned).ok_or_else(wrong);
         let (user, role, kind) = (name()?, name()?, name()?);

@@ -73,7 +73,7 @@ pub(crate) fn open_source(path: &Path, kept: &[&Path]) -> Result<OwnedFd> {
     let links = if Wall::RelabelTargets.stands() { libc::RESOLVE_NO_SYMLINKS } else { 0 };
     let flags = libc::O_PATH | if Wall::RelabelTargets.stands() { libc::O_NOFOLLOW } else { 0 };
     let refused = |why: &str| Error::invalid(format!("SELinux relabeling of {} is not allowed: {why}", path.display()));
-    let linked = || refused("there is a symbolic link on the way: name what it leads to");
+    let linked = || refused("the path goes through a symbolic link: name the link's target");
     let source = match openat2(root.as_fd(), path.as_os_str().as_bytes(), flags, 0, links) {
         Err(error) if error.raw_os_error() == Some(libc::ELOOP) => return Err(linked()),
         opened => opened?,
@@ -168,7 +168,7 @@ pub(crate) fn has(file: BorrowedFd<'_>, label: &str) -> Result<bool> {
 /// Opens a file of the engine's own, which a container can write, but not replace.
 pub(crate) fn open_own(path: &Path) -> Result<OwnedFd> {
     let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(Error::internal(format!("{} is no file", path.display())));
+        return Err(Error::internal(format!("{} is not a file", path.display())));
     };
     let dir = tree::open_dir(dir)?;
     openat2(dir.as_fd(), name.as_bytes(), libc::O_PATH | libc::O_NOFOLLOW, 0, libc::RESOLVE_NO_SYMLINKS)

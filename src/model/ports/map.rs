@@ -95,7 +95,7 @@ impl Ports {
     }
 
     /// Sorts the ports. Repeated ports become one.
-    fn settle(&mut self, again: Again) {
+    fn sort(&mut self, again: Again) {
         let Ports { entries, bindings, odd } = self;
         if !entries.is_sorted_by(|a, b| odd.order(a.port, b.port).is_lt()) {
             // Stable: of a repeated port the last entry comes last.
@@ -219,11 +219,11 @@ impl PortMap {
                 ports.bind(ip.as_ref(), host_port.as_ref());
             }
         }
-        PortMap::settled(ports, Again::Adds)
+        PortMap::sorted(ports, Again::Adds)
     }
 
-    fn settled(mut ports: Ports, again: Again) -> PortMap {
-        ports.settle(again);
+    fn sorted(mut ports: Ports, again: Again) -> PortMap {
+        ports.sort(again);
         PortMap((!ports.entries.is_empty()).then(|| Arc::new(ports)))
     }
 }
@@ -236,7 +236,7 @@ impl<S: AsRef<str>> FromIterator<(S, Option<Vec<PortBinding>>)> for PortMap {
             ports.begin(code);
             add(&mut ports, bindings.as_deref());
         }
-        PortMap::settled(ports, Again::Replaces)
+        PortMap::sorted(ports, Again::Replaces)
     }
 }
 
@@ -312,7 +312,7 @@ impl<'de> Visitor<'de> for Members {
             let bindings = members.next_value::<Option<Vec<PortBinding>>>()?;
             add(&mut ports, bindings.as_deref());
         }
-        Ok(PortMap::settled(ports, Again::Replaces))
+        Ok(PortMap::sorted(ports, Again::Replaces))
     }
 }
 
@@ -387,10 +387,10 @@ impl<'de> Visitor<'de> for Rows {
                     ports.listed();
                     let by = step.saturating_mul(place);
                     let bound = bindings.iter().try_for_each(|(ip, port)| ports.bind_further(ip, port, by));
-                    bound.ok_or_else(|| A::Error::custom("a run's ports of the host are no numbers to 65535"))?;
+                    bound.ok_or_else(|| A::Error::custom("a run's ports of the host are not numbers up to 65535"))?;
                 }
             }
         }
-        Ok(PortMap::settled(ports, Again::Replaces))
+        Ok(PortMap::sorted(ports, Again::Replaces))
     }
 }

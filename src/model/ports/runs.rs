@@ -103,7 +103,7 @@ pub(super) struct NoRange(String);
 
 impl fmt::Display for NoRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is no range of ports", self.0)
+        write!(f, "{:?} is not a range of ports", self.0)
     }
 }
 

@@ -28,7 +28,7 @@ struct Ports {
 }
 
 impl Ports {
-    fn settle(&mut self) {
+    fn sort(&mut self) {
         let Ports { codes, odd } = self;
         if !codes.is_sorted_by(|a, b| odd.order(*a, *b).is_lt()) {
             codes.sort_unstable_by(|a, b| odd.order(*a, *b));
@@ -90,7 +90,7 @@ impl<S: AsRef<str>> Extend<S> for PortSet {
             let code = ports.odd.port(port.as_ref());
             ports.codes.push(code);
         }
-        ports.settle();
+        ports.sort();
     }
 }
 
@@ -143,7 +143,7 @@ impl<'de> Visitor<'de> for Members {
             members.next_value::<Empty>()?;
             ports.codes.push(code);
         }
-        ports.settle();
+        ports.sort();
         Ok(PortSet((!ports.codes.is_empty()).then(|| Arc::new(ports))))
     }
 }
@@ -199,7 +199,7 @@ impl Visitor<'_> for Text {
             let range: Range = range.parse().map_err(E::custom)?;
             ports.codes.extend(range.codes().map(|(_, code)| code));
         }
-        ports.settle();
+        ports.sort();
         Ok(PortSet((!ports.codes.is_empty()).then(|| Arc::new(ports))))
     }
 }
