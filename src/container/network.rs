@@ -409,7 +409,7 @@ impl Connections {
     }
 
     /// Makes the monitor run steps in the container's network namespace, and gives it the plan for later restarts.
-    /// `late` keeps the ports that are published from now on.
+    /// `late` reserves the ports that are published from now on.
     fn change_network(
         &self,
         found: &Snapshot,
