@@ -305,7 +305,7 @@ fn functions_take_few_parameters() {
     assert!(seen > 5000, "only {seen} functions were found");
 }
 
-/// Compares a measure of each function with its bound; answers how many functions there are.
+/// Compares a measure of each function with its bound; returns how many functions there are.
 fn check_functions(
     rooms: &[&str],
     what: &str,

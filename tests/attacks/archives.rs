@@ -115,7 +115,7 @@ impl Measured {
         Measured { root, base }
     }
 
-    /// Runs a command within a bound; answers how it ended, which is never by a signal.
+    /// Runs a command within a bound; returns how it ended, which is never by a signal.
     #[track_caller]
     pub fn run(&self, bound: u64, words: &[&str], feed: Option<Feed>) -> Run {
         self.run_with_holes(bound, 0, words, feed)

@@ -14,7 +14,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Builds from a context with this build file; answers the image's id or the error.
+/// Builds from a context with this build file; returns the image's id or the error.
 fn build(root: &Root, file: &str, context: Tar) -> Result<String, String> {
     let bytes = context.file("Dockerfile", file.as_bytes()).end();
     let how = BuildImage::default();
@@ -59,7 +59,7 @@ fn what_a_build_copies_stays_in_its_image() {
     canary.untouched();
 }
 
-/// Like [`build`], with any request; answers what was told, too.
+/// Like [`build`], with any request; returns what was told, too.
 fn told(root: &Root, how: &BuildImage, file: &str, context: Tar) -> (coracle::Result<String>, String) {
     let bytes = context.file("Dockerfile", file.as_bytes()).end();
     let mut told = String::new();

@@ -71,7 +71,7 @@ fn query(name: &str) -> Vec<u8> {
     query
 }
 
-/// Asks the container's resolver for the IPv4 address of a name; answers the message.
+/// Asks the container's resolver for the IPv4 address of a name; returns the message.
 fn ask(world: &World, id: &str, name: &str) -> Option<Vec<u8>> {
     let query = query(name);
     world.inside(id, move || {

@@ -13,7 +13,7 @@ fn with_canary() -> (Root, Canary) {
     (root, canary)
 }
 
-/// Starts a container to its end; answers the error of the start, or its exit code and output.
+/// Starts a container to its end; returns the error of the start, or its exit code and output.
 fn outcome(root: &Root, command: &[&str], more: Value) -> Result<(i32, String), String> {
     let id = root.try_create("", body(command, more)).map_err(|error| error.message().to_owned())?;
     root.engine.container_start(&id, None, Some(&soon())).map_err(|error| error.message().to_owned())?;

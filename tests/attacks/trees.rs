@@ -64,7 +64,7 @@ fn a_deep_tree_is_removed_with_few_descriptors() {
     assert!(opened.status.success() && opened.stderr.is_empty(), "{}", text(&opened));
 }
 
-/// Makes a file immutable in a volume by a container that may; answers the file.
+/// Makes a file immutable in a volume by a container that may; returns the file.
 fn with_immutable_file(root: &Root) -> PathBuf {
     // The volume is the engine's own, so that its name stays when the container goes.
     root.engine.volume_create(&CreateVolume { name: "stuck".into(), ..CreateVolume::default() }).expect("volume");

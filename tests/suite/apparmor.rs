@@ -70,7 +70,7 @@ fn open_but_for_the_profile(more: &[&str]) -> Value {
     host(json!({ "CapAdd": ["SYS_ADMIN"], "SecurityOpt": options, "MaskedPaths": [], "ReadonlyPaths": [] }))
 }
 
-/// One line for each deed that was done.
+/// The script prints a line for each action that succeeded.
 const DEEDS: &str = "mkdir -p /m
     mount -t tmpfs tmpfs /m 2>/dev/null && echo mounted
     echo ? 2>/dev/null > /proc/sysrq-trigger && echo sysrq

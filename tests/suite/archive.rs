@@ -454,7 +454,7 @@ fn commit_pauses_what_runs() {
     assert_eq!(root.status(&id), "paused");
 }
 
-/// As dockerd has it, which has no answer but an error where the image was removed by force.
+/// dockerd only has an error for a container whose image was removed by force.
 #[test]
 fn commit_of_a_container_without_an_image() {
     let root = Root::new();

@@ -99,7 +99,7 @@ fn a_start_that_fails_is_an_end() {
     gone(&root.engine, &id);
 }
 
-/// One that goes once its gate is open: however slow the machine is, not before who started it was killed.
+/// A container that ends once its gate is open: on any machine only after its starting program was killed.
 fn gated(root: &Root, code: i32) -> Value {
     let gate = gate(root);
     let _ = std::fs::remove_dir_all(&gate);
@@ -300,7 +300,7 @@ fn a_next_exit_is_one_whatever_the_restart_policy_does() {
     root.engine.container_stop(&id, Some(0), Some(&soon())).expect("stop");
 }
 
-/// As `docker run --rm` of today's clients: the wait's head, then the start.
+/// Like `docker run --rm` of present clients: the wait's head, then the start.
 #[test]
 fn over_http_the_wait_has_begun_when_its_head_comes() {
     let served = Served::new();

@@ -69,7 +69,7 @@ fn the_working_directory_is_there_before_the_first_start() {
         let changes = root.engine.container_changes(&id).expect("changes");
         assert!(changes.iter().map(|change| change.path.as_str()).eq(expected.iter().copied()), "{dir}: {changes:?}");
     }
-    // Where the system has it, and where the image has it.
+    // A path that the system mounts, and one that the image has.
     let id = root.create("", body(&["true"], json!({ "WorkingDir": "/proc/self" })));
     root.start(&id);
     assert_eq!(root.wait(&id), 0);
@@ -159,7 +159,7 @@ fn the_last_end_stays_to_be_seen() {
     let again = root.inspect(&id).state;
     assert!(again.running && again.exit_code == 0, "{again:?}");
     assert!(again.finished_at.starts_with("20") && again.finished_at < again.started_at, "{again:?}");
-    // One whose policy starts it again after a failure: the failure's code goes with it, the time stays.
+    // A container whose policy starts it again after a failure: the exit code is cleared, the time stays.
     let fails_once = "test -e /tried && exec sleep 1000; touch /tried; exit 3";
     let policy = json!({ "RestartPolicy": { "Name": "on-failure" } });
     let id = root.create("fails-once", body(&["sh", "-c", fails_once], host(policy)));

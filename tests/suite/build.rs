@@ -22,7 +22,7 @@ fn plain() -> BuildImage {
     BuildImage { networkmode: "none".into(), ..BuildImage::default() }
 }
 
-/// Builds; answers the id and what was said.
+/// Builds; returns the id and what was said.
 fn try_build(root: &Root, how: &BuildImage, context: Tar) -> (coracle::Result<String>, String) {
     let bytes = context.end();
     let mut said = String::new();
@@ -167,7 +167,7 @@ fn the_cache_knows_what_changed() {
     let (_, said) = build(&root, context("FROM busybox\nCOPY f /g\n").entry(b'0', "f", "", 0o755, b"1"));
     assert_eq!(steps(&said), 0);
 
-    // Elsewhere, the image alone is a cache where it is said to be one.
+    // On another root the image serves as a cache only if the request names it.
     let mut saved = Vec::new();
     root.engine.image_tag(&first, "mine").expect("tag");
     root.engine.image_save(&["mine".into()], &mut saved, None).expect("save");

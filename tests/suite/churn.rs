@@ -110,7 +110,7 @@ struct World<'a> {
     before: Facts,
     /// Every container that there ever was.
     ids: Mutex<BTreeSet<String>>,
-    /// By operation: how often it went well, and how often it was refused for a reason that may be.
+    /// For each operation: the numbers of successes and of permitted refusals.
     counts: Mutex<BTreeMap<&'static str, (usize, usize)>>,
     /// Refusals for other reasons.
     unexpected: Mutex<BTreeSet<String>>,
@@ -208,7 +208,7 @@ impl World<'_> {
         self.check_own()
     }
 
-    /// One container: what is answered, its monitor's record, the kernel.
+    /// Compares one container's answers, its monitor's record and the kernel.
     fn check_one(&self, detail: &ContainerDetail, record: Option<&State>) -> Result<(), String> {
         let (id, state) = (&detail.id, &detail.state);
         let status = record.map_or(Status::Created, State::status);

@@ -159,7 +159,7 @@ fn run_ends_with_the_container_s_code() {
     assert_eq!((code, text.as_str()), (125, "coracle: No such image: nosuch:latest"));
     assert_eq!(failed(&root, &["run", "--rm", "--network", "nosuch", "busybox", "true"]).0, 125);
     assert_eq!(ok(&root, &["ps", "-aq"]), "", "--rm removes before the command ends");
-    // Nobody is there when it ends: the next look removes it.
+    // No program follows the end: the next look removes the container.
     let id = ok(&root, &["run", "--rm", "-d", "--network", "none", "busybox", "sh", "-c", "sleep 0.2"]);
     wait_for("its removal", || ok(&root, &["ps", "-aq"]).is_empty());
     assert!(!root.dir.join("root/containers").join(id).exists());

@@ -145,7 +145,7 @@ fn clients_lose_no_output_of_execs_and_attaches() {
     assert_eq!(nothing.count(), 3, "{out}");
 }
 
-/// Where `tools/setup test` put the modules of node.
+/// The directory in which `tools/setup test` put the modules of node.
 fn modules() -> PathBuf {
     project().join("target/clients/node_modules")
 }

@@ -31,7 +31,7 @@ fn hostname_and_domainname() {
     let root = Root::new();
     let script =
         "hostname; cat /etc/hostname; cat /proc/sys/kernel/domainname; echo $HOSTNAME; grep -c boat /etc/hosts";
-    // As long as they may be.
+    // The names have their greatest lengths.
     let (name, domain) = (format!("boat{}", "b".repeat(59)), format!("{}.example", "s".repeat(56)));
     let output = root.sh_with(script, json!({ "Hostname": name, "Domainname": domain })).out();
     let lines: Vec<&str> = output.lines().collect();
@@ -212,11 +212,12 @@ fn binds_with_modes() {
     assert!(missing.join("x").exists());
 }
 
-/// With the host's `/dev` in place of its own a container makes nothing in it, and mounts nothing that the host sees.
+/// With a bind of the host's `/dev` the engine makes no file in it, and no mount that the host sees.
 // field: HostConfig.Binds
 #[test]
 fn the_dev_of_the_host() {
-    /// All that is there but what comes and goes with others: name, kind and mode, owner, device, where a link leads.
+    /// All files there except those that other programs make and remove: name, kind and mode, owner, device, target of
+    /// a link.
     fn of_the_host() -> Vec<String> {
         let find = "find /dev -xdev -path /dev/shm -prune -o -path /dev/pts -prune -o \
                     -name 'loop*' -o -exec stat -c '%N %F %a %u %g %t:%T' {} +; \
@@ -373,7 +374,7 @@ fn bind_propagation() {
     fails(root.try_create("", bad), ErrorKind::Internal, "invalid mode: sideways");
 }
 
-/// As init systems set hosts up.
+/// The mounts are shared, as init systems set them up.
 #[test]
 fn bind_propagation_on_a_host_whose_mounts_are_shared() {
     in_a_mount_namespace("shared", "config::bind_propagation", &[]);
@@ -460,7 +461,7 @@ fn privileged_has_the_host_s_rights() {
         .ok();
     let (status, mountinfo) = output.split_once("==\n").expect("two parts");
     let ours = std::fs::read_to_string("/proc/self/status").expect("our status");
-    // All that this machine has: no more than the bounding set of the engine's host.
+    // All capabilities of this machine: no more than the bounding set of the engine's host.
     assert_eq!(proc_status(status, "CapBnd"), proc_status(&ours, "CapBnd"));
     assert_eq!(proc_status(status, "CapEff"), proc_status(&ours, "CapBnd"));
     assert_eq!(proc_status(status, "Seccomp"), "0");
@@ -553,7 +554,7 @@ fn has_right(number: u32) -> bool {
 #[test]
 fn ulimits() {
     let root = Root::new();
-    // All that there are, by the kernel's names of them.
+    // All flags, by the kernel's names.
     let all = [
         ("core", "core file size", 0, 0),
         ("cpu", "cpu time", 1000, 2000),
@@ -602,7 +603,7 @@ fn sysctls() {
     let script = "cd /proc/sys; cat kernel/msgmax net/ipv4/ip_forward net/ipv4/ip_local_port_range fs/mqueue/msg_max";
     let output = root.sh_with(script, host(config)).ok();
     assert_eq!(output, "4242\n1\n2000\t3000\n33");
-    // One that is the host's is refused, and not set.
+    // A parameter of the host is refused, and not set.
     let before = std::fs::read_to_string("/proc/sys/kernel/panic").expect("read");
     let result = root.try_create("", body(&["true"], host(json!({ "Sysctls": { "kernel.panic": "77" } }))));
     let error = match result {
@@ -790,7 +791,7 @@ fn memory_without_swap_limit_doubles() {
     let Some(bytes) = limit(&id) else { return assert_eq!(told, -1) };
     // v2 counts swap alone.
     assert_eq!((bytes.parse(), told), (Ok(if Cgroups::unified() { 32 << 20 } else { 64 << 20 }), 64 << 20));
-    // All swap that there is, and none.
+    // As much swap as there is, and none.
     let free = root.create("free", body(&["sleep", "1000"], host(json!({ "Memory": 32 << 20, "MemorySwap": -1 }))));
     root.start(&free);
     let most = limit(&free).expect("a limit");

@@ -58,7 +58,7 @@ fn random_work_of_several_programs() {
     // Read all along: a journal keeps a bounded past.
     while quiet < 5 {
         for (follower, seen) in followers.iter_mut().zip(&mut seen) {
-            // Not all that comes: where events come without a pause, the next follower would never have its turn.
+            // At most this many events: if they come without a pause, the next follower would never have its turn.
             for _ in 0..500 {
                 let Some(event) = follower.next(Some(Duration::from_millis(20)), None).expect("events") else { break };
                 seen.push(event);
@@ -111,7 +111,7 @@ fn random_work_of_several_programs() {
     let alive: usize = counts["create"] - counts["destroy"];
     assert_eq!(list.len(), alive, "containers that are there");
     for container in &list {
-        // One that was killed last may be about to end.
+        // The container that was killed last may be about to end.
         wait_for("its state and its process to agree", || {
             let state = root.inspect(&container.id).state;
             state.running == (state.pid > 0 && std::path::Path::new(&format!("/proc/{}", state.pid)).exists())
@@ -123,7 +123,7 @@ fn random_work_of_several_programs() {
     wait_for("the descriptors to be as many as before", || descriptors(root) <= before);
 }
 
-/// Follows the events that the server tells, until the connection is shut down; answers them, a line each, and counts
+/// Follows the events that the server tells, until the connection is shut down; returns them, a line each, and counts
 /// them meanwhile.
 fn follow(socket: &Path, heard: Arc<AtomicUsize>) -> (UnixStream, JoinHandle<String>) {
     let mut stream = UnixStream::connect(socket).expect("connect");
@@ -169,7 +169,7 @@ impl Size {
         (over, watching)
     }
 
-    /// One that has ended has no size.
+    /// A process that has ended has no size.
     fn look(&mut self) {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
         let memory =
@@ -180,7 +180,8 @@ impl Size {
         }
     }
 
-    /// Of a part of its time: the usual memory, and the descriptors that it had at the least, as calls under way have some.
+    /// In a part of its time: the typical memory, and the least number of descriptors, because calls under way have
+    /// some.
     fn between(&self, from: usize, to: usize) -> (u64, usize) {
         let part = &self.seen[self.seen.len() * from / 100..self.seen.len() * to / 100];
         let mut memory: Vec<u64> = part.iter().map(|seen| seen.0).collect();
@@ -257,7 +258,7 @@ fn lives_are_possible(events: &[&Event]) {
             ("running", "die") => "stopped",
             ("stopped", "destroy") => "gone",
             ("running", "pause" | "unpause") => "running",
-            // Told by the caller, so possibly after the end that it brought about.
+            // The caller writes this event, so it may come after the end that the call caused.
             ("running" | "stopped", "kill" | "stop" | "restart" | "rename" | "exec_die") => state,
             ("stopped", "pause" | "unpause") => state,
             ("running" | "stopped", action) if action.starts_with("exec_") => state,
@@ -319,7 +320,7 @@ pub fn program(engine: &Engine, dir: &Path, number: usize) {
     assert!(std::env::var(WORKER).is_ok());
 }
 
-/// One random call; answers the events that it must have brought about.
+/// One random call; returns the events that it must have caused.
 fn step(engine: &Engine, random: &mut Random) -> Vec<&'static str> {
     let name = NAMES[random.below(NAMES.len())];
     let op = soon();

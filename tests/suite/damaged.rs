@@ -8,7 +8,7 @@ use coracle::model::*;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// Puts a text in the place of a container's document; answers the one before.
+/// Puts a text in the place of a container's document; returns the one before.
 fn damage(root: &Root, id: &str, text: &str) -> String {
     let store = rusqlite::Connection::open(root.dir.join("root/coracle.db")).expect("the store");
     store.busy_timeout(std::time::Duration::from_secs(10)).expect("patience");

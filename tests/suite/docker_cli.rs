@@ -14,7 +14,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// With the busybox image loaded.
+    /// A server with the busybox image.
     pub fn new() -> Served {
         let served = Served::empty();
         served.root.load(&busybox_archive());
@@ -100,7 +100,7 @@ impl Served {
         assert!(output.err().contains(text), "{words:?}: {:?} lacks {text:?}", output.err());
     }
 
-    /// Runs it on a terminal; answers what the terminal showed, and the code.
+    /// Runs it on a terminal; returns what the terminal showed, and the code.
     fn on_terminal(&self, line: &str) -> (String, i32) {
         let mut command = Command::new("script");
         command.args(["-qec", &format!("stty rows 33 cols 99; exec docker {line}"), "/dev/null"]);

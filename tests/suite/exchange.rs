@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 /// The image that goes around: busybox and two layers, one of which comes twice.
 const STACK: &str = "stack:1";
 
-/// In the order in which they end: the root's directory holds what the others need to.
+/// Fields end in this order: the root's directory has files that the others need.
 struct World {
     dockerd: Dockerd,
     registry: Registry,

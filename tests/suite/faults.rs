@@ -164,7 +164,7 @@ const REMOVE: Operation = Operation { words: &["rm", "-f", "target"], prepare: r
 
 const FORCE_ALL: RemoveContainer = RemoveContainer { force: true, volumes: true, link: false };
 
-/// With a volume that nobody named.
+/// With an anonymous volume.
 const REMOVE_ALL: Operation = Operation {
     words: &["rm", "-f", "-v", "target"],
     prepare: |root| {
@@ -684,7 +684,7 @@ fn points(root: &Root, operation: &Operation) -> Vec<Point> {
     let mut points = Vec::new();
     let trace = String::from_utf8_lossy(&trace);
     for line in trace.lines() {
-        // With threads, each line begins with the number of its own.
+        // If threads are traced, each line begins with the thread's number.
         let (thread, line) = line.split_once(' ').filter(|_| operation.threads()).unwrap_or(("", line));
         let Some((call, rest)) = line.trim_start().split_once('(') else { continue };
         if call == "execve" || !call.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {

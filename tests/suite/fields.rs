@@ -165,7 +165,7 @@ fn labels_and_profiles_of_other_kernels_are_told_by_name() {
     if !kernel::has_apparmor() {
         fails(create("apparmor=x"), ErrorKind::Unsupported, "apparmor=x: this host's kernel has no AppArmor");
     }
-    // As dockerd takes them, but not without a word.
+    // dockerd accepts them too; here a warning follows.
     for option in ["label=type:x", "label:level:s0:c1,c2"] {
         if std::path::Path::new("/sys/fs/selinux/enforce").exists() {
             fails(create(option), ErrorKind::Unsupported, "this engine gives no SELinux labels");

@@ -18,7 +18,7 @@ fn a_full_disk_can_be_freed() {
     std::fs::remove_dir_all(&dir).expect("clean up");
 }
 
-/// Not a test of its own: the machine.
+/// The program inside the machine, not a test by itself.
 // field: State.LogLost
 #[test]
 fn machine() {

@@ -40,7 +40,7 @@ impl Served {
         format!("https://{host}:{}/x.git", self.front.port)
     }
 
-    /// Builds with these variables, and no others that matter; answers the image's id, or the error.
+    /// Builds with these variables, and no others that matter; returns the image's id, or the error.
     fn build(&self, flags: &[&str], variables: &[(&str, &str)], remote: &str) -> Result<String, String> {
         let mut command = Command::new(built("coracle"));
         let dir = |name: &str| self.root.dir.join(name).into_os_string();

@@ -97,7 +97,7 @@ fn checks_go_on_while_no_program_is_there() {
     let starter = super::many::spawn_worker("start-and-vanish", &root, 0).wait().expect("wait for the starter");
     assert!(!starter.success(), "the starter was to be killed");
     wait_for_health(&root, &id, "healthy");
-    // Nobody of this root does anything, and still:
+    // No program of this root does anything, and still:
     std::thread::sleep(Duration::from_millis(600));
     let last = health(&root, &id).log.pop().expect("a result");
     let mut log = Vec::new();

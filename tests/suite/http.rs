@@ -13,7 +13,7 @@ use std::time::Duration;
 
 pub const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: tcp\r\n";
 
-/// Sends a request; answers the connection behind the answer's head, and the status line.
+/// Sends a request; returns the connection behind the answer's head, and the status line.
 pub fn ask(served: &Served, method: &str, path: &str, fields: &str, body: &str) -> (UnixStream, String) {
     let mut stream = UnixStream::connect(&served.socket).expect("connect");
     stream.set_read_timeout(Some(SOON)).expect("set a time-out");
@@ -24,7 +24,7 @@ pub fn ask(served: &Served, method: &str, path: &str, fields: &str, body: &str) 
     (stream, line)
 }
 
-/// Reads an answer's head; answers its status line.
+/// Reads an answer's head; returns its status line.
 fn head_of(stream: &mut UnixStream) -> String {
     let (mut head, mut byte) = (Vec::new(), [0]);
     while !head.ends_with(b"\r\n\r\n") {
@@ -220,10 +220,10 @@ fn parameters_of_requests_are_obeyed() {
     let seen = events_until(&mut events, |event| event.action == "commit");
     assert_eq!(actions(&seen), ["tag", "commit"], "it was not paused");
 
-    // One sample at once: there is none before it to compare with.
+    // A single sample comes at once: there is no earlier one to compare with.
     let alone = get("/containers/asked/stats?stream=0&one-shot=1");
     assert_eq!(alone["precpu_stats"]["cpu_usage"]["total_usage"], 0, "{alone}");
-    // One sample, and a log that ends with its container, while that is ended by force after a second.
+    // A single sample, and a log that ends with its container, which is ended by force after a second.
     std::thread::scope(|scope| {
         let sample = scope.spawn(|| get("/containers/asked/stats?stream=0"));
         let begun = std::time::Instant::now();
@@ -241,7 +241,7 @@ fn parameters_of_requests_are_obeyed() {
     });
     assert_eq!(served.root.inspect("renamed").state.exit_code, 137);
 
-    // With its volume, and though it runs.
+    // The volume goes with it, although the container runs.
     ask("POST", "/containers/renamed/start");
     let volumes = || get("/volumes")["Volumes"].as_array().map_or(0, Vec::len);
     assert_eq!((volumes(), whole(&served, "DELETE", "/containers/renamed", &Value::Null).0.contains("409")), (1, true));
@@ -622,7 +622,7 @@ fn a_log_is_followed_over_an_upgrade() {
     wait_for("the descriptors of those who left", || costs(&served).descriptors <= before);
 }
 
-/// To 1.21 an exec's answer holds the container itself; since then its id.
+/// Until 1.21 the document of an exec shows the container itself; since then its id.
 #[test]
 fn an_exec_of_an_old_version_shows_its_container() {
     let served = Served::new();
@@ -697,7 +697,7 @@ fn a_crowd_that_behaves_badly_delays_nobody_and_costs_little() {
     let deaf = attached(&served, "deaf", flood, more());
     let mut brief = attached(&served, "brief", flood, more());
     let fine = attached(&served, "fine", "while read line; do echo $line; done", json!({}));
-    // From now on the peak is counted anew.
+    // The peak is counted from now on.
     std::fs::write(format!("/proc/{}/clear_refs", served.pid()), "5").expect("reset the peak");
     let before = costs(&served);
     let bulk = vec![b'x'; 1 << 20];

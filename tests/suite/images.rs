@@ -140,7 +140,7 @@ fn an_image_that_umoci_changed() {
     let (oci, bundle) = (path("oci"), path("bundle"));
     tool("skopeo", &["copy", "-q", &format!("docker-archive:{}", path("saved.tar")), &format!("oci:{oci}:box")]);
     tool("umoci", &["unpack", "--image", &format!("{oci}:box"), &bundle]);
-    // One file changed, one added, one directory gone.
+    // One file is changed, one added, one directory removed.
     std::fs::write(root.dir.join("bundle/rootfs/etc/passwd"), "root:x:0:0::/root:/bin/sh\n").expect("write");
     std::fs::write(root.dir.join("bundle/rootfs/new"), "new\n").expect("write");
     std::fs::remove_dir_all(root.dir.join("bundle/rootfs/var")).expect("remove");
@@ -599,7 +599,7 @@ fn a_kill_at_any_moment_leaves_nothing_half_done() {
     }
     println!("{killed:?} killed while they load, import, remove, pull, build");
     assert!(often(&killed), "too few were killed in time: {killed:?}");
-    // In a few rounds on a busy machine one may have been killed each time.
+    // On a busy machine an operation may be killed in each of a few rounds.
     assert!(round < 60 || present.iter().all(|&n| n > 0), "one was never there: {present:?}");
 }
 

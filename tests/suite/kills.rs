@@ -45,7 +45,7 @@ fn killed_programs_harm_no_container() {
     let kills = kills().unwrap_or(10);
     for round in 0..kills {
         let mut worker = spawn_worker("busy", &root, round);
-        // From before it has opened the root to far into its work.
+        // From the moment before it opens the root until far into its work.
         std::thread::sleep(Duration::from_millis(random.below(250) as u64));
         worker.kill().expect("kill the program");
         worker.wait().expect("reap it");

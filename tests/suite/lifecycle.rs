@@ -890,7 +890,7 @@ fn ended_execs_are_forgotten_minutes_later() {
     };
     let (ended, running) = (exec(&root.engine, &["true"]), exec(&root.engine, &["sleep", "1000"]));
     wait_for("its end", || !root.engine.exec_inspect(&ended).expect("inspect").running);
-    // As if there had been many: old ones, and some that ended a minute ago.
+    // As after many execs: old ones, and some that ended a minute ago.
     let file = |id: &str| root.dir.join("run/x").join(id);
     let age = |id: &str, seconds: u64| {
         let file = std::fs::File::options().write(true).open(file(&format!("{id}.state"))).expect("a state");
@@ -1037,7 +1037,7 @@ fn restart_policy_waits_longer_each_time() {
     wait_for("the delay", || root.status(&id) == "restarting");
     let state = root.inspect(&id).state;
     assert!(state.running && state.restarting && state.pid == 0, "{state:?}");
-    // Nobody is there to be given the time.
+    // No process can use the time.
     root.engine.container_stop(&id, Some(600_000), Some(&soon())).expect("stop");
     assert_eq!(root.status(&id), "exited");
     let count = root.inspect(&id).restart_count;

@@ -126,7 +126,7 @@ fn an_update_reaches_stopped_and_restarted_containers() {
     update(&root, &id, json!({ "RestartPolicy": policy, "PidsLimit": 44 })).expect("update");
     update(&root, &id, json!({ "PidsLimit": 55 })).expect("update");
     let first = root.pid(&id);
-    // Not by hand, so that it is restarted.
+    // The end must not be a stop by a user, so that the policy restarts the container.
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(first), nix::sys::signal::Signal::SIGKILL).expect("kill");
     root.wait_for("its restart", || {
         let state = root.inspect(&id).state;
@@ -327,7 +327,7 @@ fn stats_of_a_running_container() {
     assert_eq!((third.name.as_str(), third.memory_stats.limit), ("/renamed", Some(48 << 20)));
     assert!(third.memory_stats.usage.is_some_and(|usage| usage > 0 && usage < 48 << 20));
     assert!(third.pids_stats.current >= 1 && third.cpu_stats.cpu_usage.total_usage > 0);
-    // One that has ended has zeroes, and once it is removed there is no other.
+    // A stopped container has zeroes; after its removal there is no further sample.
     root.engine.container_kill(&id, None, Some(&soon())).expect("kill");
     let last = stream.next(Some(&soon())).expect("a sample").expect("a sample");
     assert_eq!(last, ContainerStats { name: "/renamed".into(), id: id.clone(), ..zero() });

@@ -105,7 +105,7 @@ pub(crate) fn spawn_worker(command: &str, root: &Root, number: usize) -> std::pr
         .expect("start a worker")
 }
 
-/// Not a test of its own: what a worker process does.
+/// The work of a worker process, not a test by itself.
 #[test]
 fn worker() {
     let Ok(order) = std::env::var(WORKER) else { return };
@@ -234,7 +234,7 @@ fn a_killed_monitor_is_told_to_listeners_and_waiters_at_once() {
     let listener = root.reopen();
     let mut events = listener.events(&of_containers()).expect("events");
     kill_monitor(&root, &id);
-    // Nobody asks about the container: the listener alone brings it up.
+    // No call concerns the container: the listener alone finds its end.
     let seen = events_until(&mut events, |e| e.action == "die");
     assert_eq!(seen.last().expect("an event").actor.attributes["exitCode"], "137");
     root.start(&id);
@@ -247,13 +247,14 @@ fn a_killed_monitor_is_told_to_listeners_and_waiters_at_once() {
     });
     assert_eq!(waited, 137);
     assert!(root.inspect(&id).state.error.contains("monitor was killed"));
-    // One end, one event, however many look.
+    // One end gives one event, however many programs look.
     let seen = events_until(&mut events, |e| e.action == "die");
     assert_eq!(actions(&seen), ["start", "die"]);
     assert!(events.next(Some(std::time::Duration::from_millis(700)), None).expect("events").is_none());
 }
 
-/// Where the kernel does not end all that a killed monitor had, who follows the events does. Its engine may be closed.
+/// If the kernel does not end all processes of a killed monitor, a follower of the events ends them. Its engine may be
+/// closed.
 #[test]
 fn what_a_killed_monitor_leaves_is_ended_by_who_listens() {
     let root = Root::new();

@@ -21,7 +21,7 @@ fn many() -> usize {
     if requests().is_some() { ALL } else { 16_000 }
 }
 
-/// One answer to a request: status and body. None: it did not come to its end in time.
+/// One answer to a request: status and body. None: the answer did not end in time.
 fn answer(served: &Served, method: &str, target: &str, kind: &str, body: &[u8]) -> Option<(u16, Vec<u8>)> {
     let mut stream = UnixStream::connect(&served.socket).expect("connect");
     stream.set_read_timeout(Some(SOON)).expect("set a time-out");
@@ -157,7 +157,7 @@ fn requests_about_many_ports_take_memory_in_proportion() {
     large(&published(ALL, &same), "published ports");
     let longest = |port: &str| json!([{ "HostIp": "fd00:1111:2222:3333:4444:5555:6666:7777", "HostPort": port }]);
     large(&published(ALL, &longest), "published ports at a long address");
-    // One that runs, each port at one address: what a start takes is not the answer's.
+    // A running container with each port at one address: the memory of a start is not the answer's.
     let chosen = published(8_000, &|_| json!([{ "HostIp": "127.0.0.1", "HostPort": "" }]));
     let id = created(&served, &chosen);
     answered(&served, "POST", &format!("/v1.24/containers/{id}/start"), &Value::Null, 204);
@@ -258,7 +258,7 @@ fn a_server_that_answered_requests_of_all_kinds_keeps_little() {
 
 /// Method and path of every route.
 fn routes() -> Vec<(String, String)> {
-    // Of the build: a machine that runs the test program need not have the sources.
+    // Included at build time: a machine that runs the test program need not have the sources.
     let rows = include_str!("../../http/src/routes.rs").lines().filter_map(|line| {
         let mut words = line.trim().strip_prefix("route(\"")?.split('"');
         Some((words.next()?.to_owned(), words.nth(1)?.to_owned()))
@@ -326,7 +326,7 @@ impl Names {
             _ => "",
         };
         let names: Vec<&str> = match path.split('/').nth(1).unwrap_or_default() {
-            // One that runs waits for its end.
+            // For a running container the wait does not end.
             _ if path.ends_with("/wait") => vec![&self.containers[1], "nobody"],
             "containers" => self.containers.iter().map(String::as_str).chain(["nobody"]).collect(),
             "exec" => vec![&self.exec, "nobody"],

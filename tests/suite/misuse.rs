@@ -252,7 +252,7 @@ fn archives_that_lie() {
     );
     refused("half of it", &good[..good.len() / 2]);
     refused("its first block", &good[..512]);
-    // One byte of the layer is another: the digest must say so.
+    // One byte of the layer is changed: the digest must show it.
     let mut bad = good.clone();
     let at = good.len() / 2;
     bad[at] ^= 1;
@@ -299,7 +299,7 @@ fn archives_whose_digests_are_wrong() {
     let spoil = |part: &'static str| {
         oci_image("bad/one:1", &layer, move |at, data| {
             if at == part {
-                // In a string of the document, in the content of the layer's file: it is still read.
+                // In a string of the document, and in the content of the layer's file: both can still be parsed.
                 let at = if part == "layer" { 512 } else { data.iter().position(|&b| b == b's').expect("a letter") };
                 data[at] ^= 1;
             }
@@ -320,7 +320,7 @@ fn archives_whose_digests_are_wrong() {
     fails(load(&lost("config")), ErrorKind::Invalid, "is missing");
     fails(load(&lost("manifest")), ErrorKind::Invalid, "is missing");
     fails(load(&lost("index")), ErrorKind::Invalid, "holds no images");
-    // In docker's layout: a layer that is not the one of the configuration, a configuration that is not its name.
+    // In docker's layout: a layer that the configuration does not name, and a configuration with a wrong name.
     let whole = archive::files(&archive::image("bad/one:1", &[&layer]));
     let with = |path: &str, data: &[u8]| {
         let mut files = whole.clone();

@@ -53,7 +53,7 @@ fn a_client_that_takes_no_answers_is_let_go() {
     let id = root.sleeper("patient");
     let client = control(&root, &id);
     let begun = Instant::now();
-    // Until the monitor hangs up; it never waits for the client.
+    // Until the monitor hangs up, because it never waits for the client.
     while begun.elapsed() < SOON {
         match ask(&client, Call::Hello.request().what) {
             Ok(_) => {}
@@ -105,7 +105,7 @@ fn a_plan_that_is_none_is_refused_before_it_runs() {
         failure: Failure { step, errno, detail: DETAIL_OPERATION, extra },
         ..Answer::default()
     };
-    // Nobody knows 39; a limit (15) is longer, a keyring (17) has no payload.
+    // Code 39 does not exist; a limit (15) is longer, a keyring (17) has no payload.
     assert_eq!(exec_of(&root, &id, &with_code(39)), refused(libc::ENOSYS, 1, 39));
     assert_eq!(exec_of(&root, &id, &with_code(15)), refused(libc::EINVAL, 1, 15));
     assert_eq!(exec_of(&root, &id, &with_code(17)), refused(libc::EINVAL, 1, 17));
@@ -215,7 +215,7 @@ fn a_process_that_does_not_read_costs_no_time() {
         root.engine.container_attach(&id, Io::default(), AttachOptions::default(), Some(&soon())).expect("attach");
     let op = coracle::Op::new().expect("an operation");
     op.set_timeout(Some(Duration::from_millis(300)));
-    // Until nobody takes more.
+    // Until the other side accepts no more.
     while attached.write(&[b'x'; 65536], Some(&op)).is_ok() {}
     let monitor = super::many::monitor_of(&root, &id);
     rests(monitor);

@@ -51,11 +51,11 @@ impl Writer<'_> {
         self.root.dir.join("root/containers").join(&self.id).join(format!("{}-json.log", self.id))
     }
 
-    /// Lets it write and end; answers how many lines are there, and how many are said to be lost.
+    /// Lets it write and end; returns how many lines are there, and how many are said to be lost.
     fn end(&self, what: &str) -> (i64, i64) {
         std::fs::write(self.dir.join("go"), "").expect("let it go");
         assert_eq!(self.root.wait(&self.id), 7, "{what}: its exit code");
-        // Where the record cannot be written, the end shows as soon as the monitor is gone.
+        // If the record cannot be written, the end shows as soon as the monitor is gone.
         wait_for("its end to be seen", || self.root.status(&self.id) == "exited");
         let state = self.root.inspect(&self.id).state;
         assert_eq!((state.status.as_str(), state.exit_code), ("exited", 7), "{what}: {state:?}");
@@ -110,7 +110,7 @@ fn rotation_that_fails_loses_nothing() {
         "openat:error=EMFILE:when=2+3",
         "renameat:error=EIO:when=1",
         "renameat:error=EIO:when=2",
-        // That of an older file: those above it have moved.
+        // The rename of an older file: those above it have moved.
         "renameat:error=EIO:when=4",
         "renameat:error=EROFS:when=1+",
         "renameat:error=ENOSPC:when=1+2",
@@ -216,7 +216,7 @@ fn what_is_asked_of_a_monitor_that_can_do_no_more() {
     writer.again("after all that");
 }
 
-/// Starts a container by the command, with the first process that makes a call stopped there for good; answers what it
+/// Starts a container by the command, with the first process that makes a call stopped there for good; returns what it
 /// says.
 fn start_hanging(root: &Root, name: &str, call: &str) -> String {
     let mut command = Command::new("strace");
@@ -228,7 +228,7 @@ fn start_hanging(root: &Root, name: &str, call: &str) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Starts a container by the command under strace; answers what it says.
+/// Starts a container by the command under strace; returns what it says.
 fn start_injected(root: &Root, name: &str, inject: &[&str]) -> String {
     let mut command = Command::new("strace");
     command.args(["-f", "-o", "/dev/null"]);

@@ -287,7 +287,7 @@ fn networks_come_and_go() {
     assert_eq!(names(json!({ "type": ["custom"] })), ["n1"]);
     assert_eq!(names(json!({ "label": ["a=b"] })), ["n1"]);
     assert_eq!(names(json!({ "driver": ["null"] })), ["none"]);
-    // One address, one container.
+    // Two containers request one address.
     let mode = json!({ "HostConfig": { "NetworkMode": "n1" } });
     world.sleeper("fits", mode.clone());
     let full = world.root.create("full", body(&["true"], mode.clone()));

@@ -94,7 +94,7 @@ fn dockerd_on_the_same_host() {
     };
     assert_eq!(but_ours(), before, "all other rules are left alone");
     assert_eq!(warnings(&world), Vec::<String>::new());
-    // Neither takes the other's subnet or port.
+    // Each engine leaves the other's subnets and ports alone.
     let own = ours();
     dockerd.docker(&format!("run -d --name dd -p 9090:80 {IMAGE} sh -c '{DOCKERS_PAGE}'"));
     dockerd.docker(&format!("run -d --name hidden {IMAGE} sh -c '{DOCKERS_PAGE}'"));
@@ -112,7 +112,7 @@ fn dockerd_on_the_same_host() {
     let error = world.root.engine.container_start(&clash, None, Some(&soon())).expect_err("taken");
     assert!(error.message().contains("9090: bind: address already in use"), "{error}");
 
-    // From the host both are reached, by IPv6 too; and from outside.
+    // The host reaches both, by IPv6 too; so does another host.
     let at = |address: &str| get(address).unwrap_or_default();
     for host in [HOST, "127.0.0.1", "[::1]"] {
         wait_for("both servers", || at(&format!("{host}:8080")) == "hi" && at(&format!("{host}:9090")) == "docker");
@@ -127,7 +127,7 @@ fn dockerd_on_the_same_host() {
     };
     assert!(ours_ping(&world, OUTSIDE) && theirs_ping(OUTSIDE));
     assert!(ours_ping(&world, &world.ip(&second)) && theirs_ping(&ip("hidden")));
-    // Not each other, but for what is published.
+    // The two networks do not reach each other, except for published ports.
     let apart = |world: &World| {
         let ask = get_inside(&format!("{}:80", ip("hidden")));
         assert!(!ours_ping(world, &ip("dd")), "ours reach dockerd's");
@@ -291,7 +291,7 @@ fn a_firewall_that_drops_by_itself() {
     world.root.engine.container_kill(&id, None, None).expect("kill");
 }
 
-/// Runs the command on the world's root; answers what it says to people.
+/// Runs the command on the world's root; returns what it says to people.
 fn cli(world: &World, words: &[&str]) -> String {
     let mut command = Command::new(built("coracle"));
     command.arg("--root").arg(world.root.dir.join("root")).arg("--run").arg(world.root.dir.join("run")).args(words);
@@ -350,7 +350,7 @@ fn firewalls_that_a_person_must_open() {
     // Firewalls that users manage by programs of their own.
     sh("iptables -P FORWARD DROP; iptables -N ufw-user-forward; iptables -A FORWARD -j ufw-user-forward");
     assert_eq!(told("table filter"), "ufw route allow in on coracle0 && ufw route allow out on coracle0");
-    // As ufw writes them.
+    // The rules have the form of ufw's.
     sh("iptables -A ufw-user-forward -i coracle0 -j ACCEPT; iptables -A ufw-user-forward -o coracle0 -j ACCEPT");
     assert!(outside() && warnings(&world).is_empty());
     sh("iptables -F; iptables -X ufw-user-forward; iptables -P FORWARD ACCEPT");

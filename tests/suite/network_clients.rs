@@ -177,7 +177,7 @@ fn names_by_glibc_and_musl() {
             "glibc" => assert_eq!((long.len(), seen[1].as_str()), (200, "long.example.test 1 tcp")),
             _ => assert!(long.len() >= 20, "{client}: {}", long.len()),
         }
-        // Nobody is asked of names that are known here, whatever their family.
+        // Questions about names that are known here are never forwarded, whatever their family.
         run("", "aaaa", "linked.");
         assert_eq!(noted(), Vec::<String>::new(), "{client}");
     }

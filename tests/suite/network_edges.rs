@@ -1,4 +1,4 @@
-//! Where addresses end: pools that are used up, addresses that rest, and what other hosts see of a container's address.
+//! The limits of addresses: exhausted pools, addresses that rest, and a container's address in the view of other hosts.
 
 use crate::network::{HOST, OUTSIDE, World, get, is_closed, published, sh};
 use crate::support::*;

@@ -195,7 +195,7 @@ fn rules_of_others_are_left_alone_and_ours_come_back() {
     let id = world.server("web", published("80/tcp", "", "8080"));
     let reached = || world.outside(|| get(&format!("{HOST}:8080"))).as_deref() == Some("hi");
     assert!(reached());
-    // All of it, or parts.
+    // All of the firewall, or parts of it.
     for wreck in [
         "nft flush ruleset",
         "for t in $(nft list tables | grep -o 'coracle-[0-9a-f]*$'); do nft flush table inet $t; done",
@@ -207,7 +207,7 @@ fn rules_of_others_are_left_alone_and_ours_come_back() {
             sh(&format!("nft '{others}'"));
         }
     }
-    // By the next start, too.
+    // The next start restores it, too.
     sh("nft flush ruleset");
     sh(&format!("nft '{others}'"));
     world.run("true", json!({}));

@@ -131,7 +131,8 @@ fn default_bridges_of_roots_that_begin_at_once_are_apart() {
     drop(world);
 }
 
-/// Also those that requests make: the choice and the bridge, by which others see it, are one step for all roots.
+/// Also networks that requests create: choosing and making the bridge, which shows the choice to others, is one step
+/// for all roots.
 #[test]
 fn networks_of_roots_that_are_made_at_once_are_apart() {
     const EACH: usize = 2;
@@ -293,7 +294,7 @@ fn ipvlan_shares_its_parents_address() {
     });
     let wire = world.sleeper("wired", more);
     assert!(reach(&wire, OUTSIDE));
-    // In layer 3 everything is behind the host, which answers for nobody's address but its own.
+    // In layer 3 everything is behind the host, which only answers for its own address.
     let l3 = world.sleeper("l3", three);
     world.outside_sh(&format!("ip route add 10.93.0.0/24 via {HOST}"));
     assert!(reach(&l3, OUTSIDE));
@@ -330,7 +331,7 @@ fn ports_of_sctp() {
     let ports = world.root.inspect(&id).network_settings.ports;
     assert_eq!(ports.get("9999/sctp").flatten().expect("published")[0].host_port, "9899");
     assert!(leads(&sh("nft list ruleset"), 9899));
-    // Nobody else can have it; on a kernel without SCTP nobody has any.
+    // No other program can take the port; on a kernel without SCTP no program can at all.
     let take = "import socket; socket.socket(socket.AF_INET, socket.SOCK_STREAM, 132).bind(('0.0.0.0', 9899))";
     let taken = Command::new("python3").args(["-c", take]).output().expect("python3");
     assert!(!taken.status.success(), "the port was to be kept");
@@ -348,7 +349,7 @@ fn a_network_that_is_removed_while_a_container_starts_on_it() {
         let id = world.root.create("fast", body);
         let (start, remove) = std::thread::scope(|scope| {
             let start = scope.spawn(|| engine.container_start(&id, None, None));
-            // From before its start to after it.
+            // From the moment before the start until after it.
             std::thread::sleep(std::time::Duration::from_micros(round * 60));
             let remove = engine.network_remove("brief");
             (start.join().expect("a start"), remove)

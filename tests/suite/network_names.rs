@@ -45,7 +45,7 @@ fn name_server(world: &World, ip: IpAddr, records: u8) {
                 }
                 let bytes = answer(&query, false);
                 let framed = [&(bytes.len() as u16).to_be_bytes()[..], &bytes].concat();
-                // In two parts, as networks do.
+                // In two parts, as on a network.
                 let _ = stream.write_all(&framed[..1]);
                 std::thread::sleep(std::time::Duration::from_millis(5));
                 let _ = stream.write_all(&framed[1..]);
@@ -205,7 +205,7 @@ fn links_on_networks_of_ones_own() {
     assert!(!asked(&web, "late").contains("Address: 172"));
     let later = world.sleeper("later", on(json!({})));
     assert!(asked(&web, "late").contains(&format!("Address: {}", world.ip(&later))));
-    // One that comes with a connect, and goes with it.
+    // A name that comes with a connect, and goes with it.
     world.network(json!({ "Name": "net2" })).expect("a network");
     let connect = |id: &str, config: Value| {
         let body = serde_json::from_value(json!({ "Container": id, "EndpointConfig": config })).expect("a body");

@@ -67,7 +67,7 @@ impl Drop for Plugin {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // One that is gone is not waited for, when its containers are removed.
+        // A plugin that is gone must not delay the removal of its containers.
         let _ = std::fs::remove_file(self.log.with_file_name("toy.sock"));
     }
 }
@@ -391,7 +391,7 @@ fn what_plugins_gave_to_killed_programs() {
     assert_eq!(plugin.taken(), before);
 }
 
-/// One that hangs holds up who asked it, and nobody else.
+/// A plugin that hangs delays its caller, and no other call.
 #[test]
 fn a_plugin_that_hangs() {
     let mut world = World::new();

@@ -49,7 +49,8 @@ fn ports_at_ipv6_addresses() {
     let bindings = world.root.inspect(&four).network_settings.ports.get("80/tcp").flatten().expect("published");
     let text: Vec<String> = bindings.iter().map(|one| format!("{} {}", one.host_ip, one.host_port)).collect();
     assert_eq!(text, ["0.0.0.0 8080", ":: 8080"]);
-    // From containers, by the host's IPv6 address: one beside it, itself, one of another network.
+    // Requests from containers to the host's IPv6 address: from a neighbour, from the server itself, from another
+    // network.
     let ask = "printf 'GET / HTTP/1.0\r\n\r\n' | nc -w 10 fd77::1 8081 | tail -n 1";
     assert_eq!(world.root.exec(&six, &["sh", "-c", ask]).out(), "hi", "itself");
     assert_eq!(world.run(ask, on("dual", json!({}))).out(), "hi", "beside it");
@@ -140,7 +141,7 @@ fn streams_over_the_ipv6_loopback_address() {
     let greeted = |stream: &mut TcpStream| stream.read(&mut [0; 1]).is_ok_and(|length| length == 1);
     let mut idle = Vec::new();
     for number in 0..1024 {
-        // One after the other: the server's queue is short.
+        // One connection after the other, because the server's queue is short.
         let mut one = TcpStream::connect("[::1]:8081").expect("connect");
         one.set_read_timeout(Some(SOON)).expect("a limit");
         assert!(greeted(&mut one), "connection {number}");

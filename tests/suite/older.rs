@@ -271,7 +271,7 @@ fn exec_attach_and_stop() {
         assert_eq!((state.status.as_str(), state.exit_code, state.error.as_str()), ("exited", 7, ""));
         assert!(attached.fd(Channel::Stdout).is_some());
         drop((attached, older));
-        // From now on it has a monitor of today.
+        // From now on the container has a monitor of this version.
         now.container_start(&id, None, Some(&soon())).expect("start");
         now.container_kill(&id, None, Some(&soon())).expect("kill");
         assert_eq!(now.container_wait(&id, Some(&soon())).expect("wait"), 137);
@@ -325,7 +325,7 @@ fn a_database_of_an_older_schema_is_brought_up() {
     let stays = root.create("stays", body(&["true"], text));
     root.start(&stays);
     root.wait(&stays);
-    // One that goes, and ended while nobody followed.
+    // A container with AutoRemove that ended without a follower.
     let goes = super::auto_remove::ended_alone(&root);
     age_schema(&root);
     drop(root.reopen());

@@ -252,7 +252,7 @@ fn containers_are_as_dockerd_makes_them() {
     for (number, request) in chosen {
         let name = format!("oracle-{number}");
         let (there, here) = (facts(&theirs, &name, request), facts(&served.socket, &name, request));
-        // Where only one of them ran, that is the difference.
+        // If only one of them ran, that is the difference.
         let ran = |facts: &BTreeMap<String, String>| {
             facts.contains_key("inspect.State.ExitCode") && facts["start.status"] == "204"
         };

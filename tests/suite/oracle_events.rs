@@ -168,7 +168,7 @@ impl Side<'_> {
         self.step("health");
         let body = json!({
             "Image": IMAGE, "Cmd": ["sleep", "1000"], "HostConfig": { "NetworkMode": "none" },
-            // So long that the second check does not come before the removal.
+            // Long enough that the second check does not come before the removal.
             "Healthcheck": { "Test": ["CMD", "test", "-e", "/etc"], "Interval": 3_000_000_000u64 },
         });
         self.ask("POST", "/containers/create?name=sixth", Some(body));

@@ -106,7 +106,7 @@ impl Drop for Theirs {
     }
 }
 
-/// Does a request; answers all that is looked at, by path.
+/// Does a request; returns all that is looked at, by path.
 fn facts(door: &Door, request: &Request) -> BTreeMap<String, String> {
     let post = |path: &str, body: &Value| door.ask("POST", path, body);
     let script = "trap 'exit 0' TERM; while :; do sleep 0.05; done";
@@ -235,7 +235,7 @@ fn plain(text: &str) -> String {
         (r"^[0-9]+: ", ""),
         (r"@if[0-9]+", "@if"),
         (r"qdisc [a-z]+ ", ""),
-        // That of a sub-interface is its parent's.
+        // The state of a sub-interface is its parent's.
         (r"state [A-Z]+ ", ""),
         (r"link-netnsid [0-9]+", ""),
         (r"(valid_lft|preferred_lft) [0-9a-z]+", ""),

@@ -26,7 +26,7 @@ fn answer(socket: &Path, method: &str, path: &str, body: &[u8]) -> Value {
     Value::Array(words.into_iter().map(plain).collect())
 }
 
-/// With `ID` for every 64 hexadecimal digits, also where the engine's 12 stand before them (a control group's name).
+/// Replaces every 64 hexadecimal digits by `ID`, also after the 12 of the engine's id (a control group's name).
 fn without_ids(text: &str) -> String {
     const ENGINE: usize = 12;
     let mut out = String::new();
@@ -51,7 +51,7 @@ fn without_ids(text: &str) -> String {
     out
 }
 
-/// One that runs, one that ended, one with a terminal, one that is paused.
+/// Four containers: running, ended, with a terminal, paused.
 fn four(socket: &Path) {
     let sleep = json!(["sleep", "10000"]);
     let bodies = [
@@ -75,7 +75,7 @@ fn four(socket: &Path) {
     must("POST", "/containers/pau1/pause", b"");
 }
 
-/// With this machine's processors in place of `{cpus}` and their number in place of `{count}`.
+/// Replaces `{cpus}` by this machine's processors and `{count}` by their number.
 fn on_this_machine(answer: &Value) -> Value {
     let cpus = std::fs::read_to_string("/sys/devices/system/cpu/online").expect("the processors");
     let number = |text: &str| text.parse::<u32>().expect("a processor");

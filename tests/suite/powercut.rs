@@ -26,7 +26,7 @@ fn nothing_acknowledged_is_lost() {
     std::fs::remove_dir_all(&dir).expect("clean up");
 }
 
-/// Not a test of its own: the machine.
+/// The program inside the machine, not a test by itself.
 #[test]
 fn machine() {
     let Ok(dir) = std::env::var(MACHINE) else { return };
@@ -123,7 +123,7 @@ pub fn behind(moments: &mut [usize], acknowledged: impl Iterator<Item = usize>) 
     moments.sort_unstable();
 }
 
-/// Brings the content from what the first `flushed` entries made to what the last flush before `moment` did; answers how
+/// Brings the content from what the first `flushed` entries made to what the last flush before `moment` did; returns how
 /// many entries that are.
 pub fn content_at(content: &mut [u8], log: &[Entry], flushed: usize, moment: usize) -> usize {
     let last = log[..moment].iter().rposition(|entry| matches!(entry, Entry::Flush)).map_or(0, |at| at + 1);
@@ -259,7 +259,7 @@ fn goes_on(engine: &Engine, registry: &Registry, root: &Path, what: &str) {
     assert_eq!(staged, BTreeSet::new(), "{what}: parts of downloads after the pulls");
 }
 
-/// Pulls from the registry; answers what was done, and how it ended.
+/// Pulls from the registry; returns what was done, and how it ended.
 fn pull(engine: &Engine, registry: &Registry, path: &str) -> (String, coracle::Result<()>) {
     let request = PullImage { name: format!("{}/{path}:1", registry.host()), ..PullImage::default() };
     (format!("pull {path}"), engine.image_pull(&request, &mut |_| Ok(()), Some(&soon())).map(drop))
@@ -307,7 +307,7 @@ fn work(disk: &Disk, registry: &Registry, random: &mut Random, count: usize) -> 
     Recording { before, log: disk.stop(), steps }
 }
 
-/// One thing done; answers what. A refusal is an answer too.
+/// One operation; returns its description. A refusal is a result, too.
 fn step(engine: &Engine, registry: &Registry, random: &mut Random, number: usize) -> String {
     let op = soon();
     let op = Some(&op);
@@ -450,7 +450,7 @@ fn layers_of(engine: &Engine, image: &str) -> Vec<String> {
     image.root_fs.layers.iter().flatten().map(|id| id.trim_start_matches("sha256:").to_owned()).collect()
 }
 
-/// All that a directory holds: names, kinds, modes, owners, content.
+/// The whole content of a directory: names, kinds, modes, owners, data.
 fn tree(dir: &Path, hasher: &mut DefaultHasher) {
     let mut entries: Vec<_> = std::fs::read_dir(dir)
         .unwrap_or_else(|e| panic!("{}: {e}", dir.display()))

@@ -47,11 +47,11 @@ struct Found {
     damaged: usize,
     /// An image that nobody acknowledged yet is there, and is not whole.
     half_made: usize,
-    /// Of those with damage: it stays although the image is pulled again.
+    /// Damaged images that stay damaged after another pull.
     stays_damaged: usize,
 }
 
-/// Not a test of its own: the machine.
+/// The program inside the machine, not a test by itself.
 #[test]
 fn machine() {
     let Ok(dir) = std::env::var(MACHINE) else { return };
@@ -218,7 +218,7 @@ fn work(disk: &Disk, dir: &Path, registry: &Registry, random: &mut Random) -> (V
         let told = step(&peer, dir, registry, random, number);
         let at = disk.recorded();
         steps.push((at, peer.images(), told));
-        // As people work: the kernel writes what is some seconds old by itself.
+        // At the pace of people: the kernel itself writes data that is some seconds old.
         std::thread::sleep(Duration::from_millis(random.below(1500) as u64));
     }
     let log = disk.stop();
@@ -268,7 +268,7 @@ fn step(peer: &Peer, dir: &Path, registry: &Registry, random: &mut Random, numbe
     if out.status.success() { told } else { format!("refused: {told}") }
 }
 
-/// Starts dockerd on what the cut left; answers what was found.
+/// Starts dockerd on what the cut left; returns what was found.
 fn look(
     disk: &Disk,
     dir: &Path,

@@ -94,7 +94,7 @@ fn a_program_killed_in_a_commit_leaves_nothing_frozen() {
     assert_eq!(root.status(&id), "paused");
 }
 
-/// As dockerd tells it.
+/// Like dockerd's events.
 #[test]
 fn a_paused_container_that_is_stopped_is_told_to_go_on() {
     let root = Root::new();
@@ -256,7 +256,7 @@ enum Door {
 
 const DOORS: [Door; 4] = [Door::Resize, Door::Inspect, Door::Kill, Door::Attach];
 
-/// Asks about a container by a connection of its own; answers the status line, and the document where there is one.
+/// Asks about a container by a connection of its own; returns the status line, and the document where there is one.
 fn ask_about(served: &Served, container: &str, door: Door) -> (String, serde_json::Value) {
     let of = |rest: &str| format!("/containers/{container}/{rest}");
     let none = serde_json::Value::Null;
@@ -336,7 +336,7 @@ fn what_was_answered_is_found_at_once_from_another_connection() {
                 Door::Resize => whole(&served, "POST", &format!("{exec}/resize?h=33&w=77"), &none),
                 Door::Inspect => inspect(),
                 Door::Kill => {
-                    // As long as the exec is there, so is its process.
+                    // As long as the exec exists, so does its process.
                     let pid = inspect().1["Pid"].as_i64().expect("a pid");
                     kill(i32::try_from(pid).expect("a pid"));
                     served.root.wait_for("the exec's end", || inspect().1["Running"] == false);

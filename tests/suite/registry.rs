@@ -91,7 +91,7 @@ fn what_is_pushed_can_be_pulled() {
     root.engine.image_tag(IMAGE, &other).expect("tag");
     assert_eq!(push(&root.engine, &other).expect("push elsewhere")[2], format!("{layer}: Mounted from team/box"));
 
-    // By tag, twice; by digest; every tag.
+    // Pulls by tag, twice; by digest; every tag.
     let fresh = Root::empty();
     let told = pull(&fresh.engine, &name).expect("pull");
     assert_eq!(told[0], "v1: Pulling from team/box");

@@ -230,7 +230,7 @@ fn what_stalls_is_given_up_and_gone_on_with() {
         let blob = asked.target.contains("/blobs/") && stalled.fetch_add(1, Ordering::SeqCst) == 1;
         if blob { Fault::StallAfter(1 << 20) } else { Fault::None }
     });
-    // So long that a busy machine is not taken for a silent server.
+    // Long enough that a busy machine does not count as a silent server.
     let root = Root::with(|options| options.registry.silence = Duration::from_secs(5));
     pull(&root.engine, &big(&proxy.host())).expect("pull");
     assert!(matches!(ranges(&proxy)[..], [from] if from > 500_000), "{:?}", ranges(&proxy));
@@ -388,7 +388,7 @@ fn tokens_of_a_real_token_server() {
     let log = std::fs::read_to_string(dir.join("tokens.log")).expect("its log");
     assert!(log.contains("GET sailor repository:open/box:pull,push repository:closed/box:pull"), "{log}");
 
-    // Nobody in particular may read what is open, and only that.
+    // Anonymous users may read the open repository, and only that.
     pull(&Root::empty().engine, &name("open/box:1")).expect("pull");
     let fresh = Root::empty();
     fails(pull(&fresh.engine, &name("closed/box:1")), ErrorKind::NotFound, "pull access denied for");
@@ -607,7 +607,7 @@ fn memory_is_bounded() {
     }
 }
 
-/// As zstd frames it, without compression: the program itself takes the memory of the window that it is to announce.
+/// A zstd frame without compression: the program must reserve the memory of the announced window.
 fn zstd_frame(window_log: u8, content: &[u8]) -> Vec<u8> {
     let mut frame = b"\x28\xb5\x2f\xfd\0".to_vec();
     frame.push((window_log - 10) << 3);

@@ -63,7 +63,7 @@ fn logs_rotate_and_processes_are_reaped_while_no_program_is_there() {
         let worker = super::many::spawn_worker(order, &root, 0).wait().expect("wait for the program");
         assert!(!worker.success(), "it was to be killed");
     }
-    // Nobody asks an engine: the log's file tells when the last line is there.
+    // No call reaches an engine: the log's file shows when the last line is there.
     let dir = root.dir.join("root/containers").join(&id);
     let log = dir.join(format!("{id}-json.log"));
     wait_for("the last line", || std::fs::read_to_string(&log).is_ok_and(|text| text.contains("line 3000\\n")));
@@ -188,7 +188,7 @@ fn after_a_boot_the_policies_start_what_is_to_run() {
     let mut root = Root::new();
     one_of_each(&root);
     reboot(&mut root, true);
-    // Of the stopped ones `always` alone comes back, as dockerd has it.
+    // Of the stopped containers only those with `always` come back, as with dockerd.
     assert_eq!(running(&root), ["always", "always-stopped", "on-failure", "unless-stopped"]);
     assert_eq!(root.inspect("always").restart_count, 0);
     let ended = root.inspect("no").state;

@@ -247,7 +247,7 @@ fn labels_outlive_the_option() {
     without.container_stop(&id, Some(0), Some(&soon())).expect("stop");
     let asked = serde_json::from_value(body(&["true"], options(&["label=level:s0:c1,c2"]))).expect("a body");
     fails(without.container_create(None, &asked), ErrorKind::Unsupported, "gives no SELinux labels");
-    // One that it makes gets its label when an engine with the option starts it.
+    // A container made without the option gets its label when an engine with the option starts it.
     let late = serde_json::from_value(body(&["sleep", "100"], json!({}))).expect("a body");
     let late = without.container_create(Some("late"), &late).expect("create").id;
     assert_eq!(root.inspect(&late).process_label, "");

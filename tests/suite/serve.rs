@@ -24,7 +24,7 @@ impl Server {
     fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.0.id() as i32), signal).expect("signal the server");
     }
-    /// Ends it; answers its code.
+    /// Ends it; returns its code.
     fn end(mut self) -> Option<i32> {
         self.signal(Signal::SIGTERM);
         self.0.wait().expect("its end").code()
@@ -195,7 +195,7 @@ fn sockets_of_a_service_manager_are_served() {
     assert!(output.status.code() == Some(1) && said.contains("descriptor 3 is not a socket"), "{output:?}");
 }
 
-/// In a mount namespace with a /run of its own: both names of the default, the specification's among them.
+/// In a mount namespace with a private /run: both default names, including the specification's.
 #[test]
 fn it_listens_at_the_names_of_the_specification() {
     let root = Root::empty();

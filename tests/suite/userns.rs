@@ -88,7 +88,7 @@ fn whoever_opens_the_root_later_changes_nothing() {
         engine.start(&privileged);
         assert_eq!(engine.wait(&privileged), 0);
     }
-    // By the plan that the other program makes, too, and at the next start.
+    // This also holds in the plan that the other program makes, and at the next start.
     plain.engine.container_restart(&id, Some(0), Some(&soon())).expect("restart");
     assert_eq!(ids(root.pid(&id), "Uid")[0], FIRST.to_string());
     let asked = HostConfig { privileged: true, ..root.inspect(&id).host_config };

@@ -423,7 +423,7 @@ fn a_lock_that_another_holds_for_a_moment_costs_no_volume() {
     for held in [root.dir.join("root/tmp"), tmp.clone()] {
         std::fs::create_dir(&tmp).expect("mkdir");
         std::fs::rename(root.dir.join("root/volumes/precious"), tmp.join("precious")).expect("rename");
-        // As a child of the host program does between fork and exec, which has a copy of the descriptor.
+        // Like a child of the host program between fork and exec, which has a copy of the descriptor.
         let lock = std::fs::File::open(&held).expect("open");
         lock.lock_shared().expect("lock");
         let output = std::thread::scope(|scope| {

@@ -96,7 +96,7 @@ impl Disk {
         self.state.lock().expect("the disk")
     }
 
-    /// Remembers from now on; answers what the disk held.
+    /// Remembers from now on; returns what the disk held.
     pub fn record(&self) -> Vec<u8> {
         let mut state = self.state();
         let held = state.read(0, state.base.len());
@@ -109,7 +109,7 @@ impl Disk {
         self.state().log.as_ref().map_or(0, Vec::len)
     }
 
-    /// Ends the remembering; answers it.
+    /// Ends the remembering; returns it.
     pub fn stop(&self) -> Vec<Entry> {
         self.state().log.take().unwrap_or_default()
     }

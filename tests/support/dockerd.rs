@@ -14,7 +14,7 @@ impl Dockerd {
         Dockerd(dir.to_owned())
     }
 
-    /// Runs the docker command on it; answers what it printed.
+    /// Runs the docker command on it; returns what it printed.
     #[track_caller]
     pub fn docker(&self, words: &[&str]) -> String {
         let host = format!("unix://{}/sock", self.0.display());
@@ -28,7 +28,7 @@ impl Drop for Dockerd {
     }
 }
 
-/// Runs a program that must succeed; answers what it printed.
+/// Runs a program that must succeed; returns what it printed.
 #[track_caller]
 pub fn tool(program: &str, words: &[&str]) -> String {
     let out = Command::new(program).args(words).stdin(Stdio::null()).output();

@@ -223,7 +223,8 @@ fn tunnel(client: &TcpStream, server: u16, all: &Mutex<Vec<Asked>>) {
     });
 }
 
-/// Runs a Python server of this directory (`script DIR PORT MORE...`) until the value ends; answers its port when it listens.
+/// Runs a Python server of this directory (`script DIR PORT MORE...`) until the value ends; returns its port when it
+/// listens.
 fn python(script: &str, dir: &Path, more: &[String]) -> (u16, Ended) {
     let port = free_port();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support").join(script);

@@ -25,7 +25,7 @@ impl Repository {
         repository
     }
 
-    /// Runs git in the work tree; answers its output.
+    /// Runs git in the work tree; returns its output.
     pub fn git(&self, words: &[&str], input: &[u8]) -> String {
         let mut command = git(&self.dir.join("work"));
         let mut child = command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("git");
@@ -41,7 +41,7 @@ impl Repository {
         std::fs::write(path, content).expect("write a file");
     }
 
-    /// Commits all files; answers the commit's id.
+    /// Commits all files; returns the commit's id.
     pub fn commit(&self, text: &str) -> String {
         self.git(&["add", "-A"], b"");
         self.git(&["commit", "-q", "--allow-empty", "-m", text], b"");
@@ -53,12 +53,12 @@ impl Repository {
         self.git(&["push", "-q", "--mirror", "origin"], b"");
     }
 
-    /// Makes an object of any content in the served repository; answers its id.
+    /// Makes an object of any content in the served repository; returns its id.
     pub fn object(&self, kind: &str, content: &[u8]) -> String {
         self.git(&["--git-dir=../x.git", "hash-object", "-w", "--literally", "--stdin", "-t", kind], content)
     }
 
-    /// Makes a directory of any names; answers its id.
+    /// Makes a directory of any names; returns its id.
     pub fn tree(&self, entries: &[Entry<'_>]) -> String {
         let mut bytes = vec![];
         for (mode, name, id) in entries {

@@ -65,7 +65,7 @@ impl Root {
         self.engine.image_load(&mut file, &mut |_| Ok(()), Some(&soon())).expect("load the image");
     }
 
-    /// Creates a container of a create body (see [`body`]); answers its id.
+    /// Creates a container of a create body (see [`body`]); returns its id.
     pub fn create(&self, name: &str, body: Value) -> String {
         self.try_create(name, body).unwrap_or_else(|e| panic!("create {name}: {e}"))
     }
@@ -281,7 +281,7 @@ pub fn read_output(session: &Session) -> Output {
     }
 }
 
-/// Reads a session until its standard output has `needle` in it; answers what came.
+/// Reads a session until its standard output has `needle` in it; returns what came.
 pub fn read_until(session: &Session, needle: &str) -> String {
     let mut seen = Vec::new();
     let mut buffer = [0; 4096];
