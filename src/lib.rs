@@ -7,6 +7,9 @@
 //! Every call blocks; calls that may block for long take an [`Op`] to cancel them or set a deadline. Streams are plain
 //! descriptors. `ARCHITECTURE.md` is the map of the source.
 
+#[macro_use]
+mod group;
+
 pub mod error;
 pub mod model;
 

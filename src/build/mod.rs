@@ -115,7 +115,7 @@ pub(crate) fn build<'a>(
     op: Option<&'a Op>,
 ) -> Result<String> {
     let names = check(request)?;
-    let building = shop.images.building(&request.cachefrom)?;
+    let building = shop.images.builds.begin(&request.cachefrom)?;
     let out = Output::new(tell, request.q);
     let mut build = Build {
         shop,

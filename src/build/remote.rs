@@ -4,7 +4,7 @@ use super::sources::Found;
 use super::{Build, Context, context, repository};
 use crate::error::{Error, Result};
 use crate::git::Remote;
-use crate::image::{Reference, Say, Told, beside};
+use crate::image::{ProgressReader, Reference, Say, beside};
 use crate::kernel::tree::{self, Time};
 use crate::model::PullImage;
 use crate::registry::{Download, Transport, auth_for, unescape, without_secrets};
@@ -25,7 +25,7 @@ impl Build<'_> {
         let pull = PullImage { name: reference.or_latest().to_string(), tag: String::new(), auth };
         let mut events = Vec::new();
         let (out, shop) = (&mut self.out, self.shop);
-        let pulled = shop.images.pull(
+        let pulled = shop.images.puller.pull(
             &shop.options.registry,
             &pull,
             &mut |message| out.message(message),
@@ -80,7 +80,7 @@ impl Build<'_> {
 }
 
 fn pass_on(download: &mut Download, to: &mut dyn Write, what: &str, limit: u64, say: &Say) -> Result<()> {
-    let mut told = Told::new(download, what, say);
+    let mut told = ProgressReader::new(download, what, say);
     let (mut buffer, mut taken) = (vec![0; 128 << 10], 0u64);
     loop {
         let read = told.read(&mut buffer).map_err(|e| Error::internal(format!("{what}: {e}")))?;

@@ -129,13 +129,13 @@ impl Build<'_> {
     /// An image by its name, from its registry where it is not here or a newer one is asked for.
     pub(super) fn base_image(&mut self, name: &str) -> Result<(String, ContainerConfig)> {
         if !self.request.pull {
-            match self.shop.images.config(name) {
+            match self.shop.images.catalog.config(name) {
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 found => return found.map(|(id, view)| (id, view.config)),
             }
         }
         self.pull(name)?;
-        self.shop.images.config(name).map(|(id, view)| (id, view.config))
+        self.shop.images.catalog.config(name).map(|(id, view)| (id, view.config))
     }
 
     /// Does one step; then containers go that the request does not want to keep.

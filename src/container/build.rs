@@ -74,7 +74,7 @@ impl BuildSteps {
             tree::mkdir_at(stage.dir.as_fd(), name, 0o755)?;
             tree::chmod_fd(tree::open_dir_at(stage.dir.as_fd(), name)?.as_fd(), 0o755)?;
         }
-        let mut layers = image.map_or(Ok(Vec::new()), |image| self.images.rootfs(image))?;
+        let mut layers = image.map_or(Ok(Vec::new()), |image| self.images.catalog.rootfs(image))?;
         if layers.is_empty() {
             layers.push(self.places.empty()?);
         }
@@ -105,7 +105,7 @@ impl BuildSteps {
     /// Removes the containers of builds whose program was killed.
     pub(super) fn end_lost_builds(&self) -> Result<()> {
         for (id, builder) in self.register.db.read(table::of_builds)? {
-            if !self.images.is_building(&builder) {
+            if !self.images.builds.is_building(&builder) {
                 // The next open retries a failed removal.
                 let _ = self.remove_build_step(&id);
             }

@@ -90,13 +90,13 @@ impl Creator {
         let (image_id, view) = match body.config.image.as_str() {
             // Only the engine's own files, as for a build's first step on `scratch`.
             "" => Default::default(),
-            image => self.images.config(image)?,
+            image => self.images.catalog.config(image)?,
         };
         let image = ImageView { id: image_id, architecture: view.architecture, config: view.config };
         let inherited = self.mounts.inherited(&body.host_config)?;
         let (mut spec, warnings) = spec::resolve(body, &image, id, &inherited, &defaults)?;
         #[cfg(feature = "attacks")]
-        if self.images.asks_for_rights(&spec.image_id)? {
+        if self.images.catalog.asks_for_rights(&spec.image_id)? {
             spec.host_config = spec.host_config.changed(|host| host.privileged = true)?;
         }
         self.check_owners(&mut spec)?;
@@ -155,7 +155,7 @@ impl Creator {
             Some(labels) => written(&spec.clone().with_labels(labels))?,
         };
         // Checked again in the transaction: from here on the container keeps its image.
-        if !spec.image_id.is_empty() && !self.images.is_there(tx, &spec.image_id)? {
+        if !spec.image_id.is_empty() && !self.images.catalog.is_there(tx, &spec.image_id)? {
             return Err(Error::not_found(format!("No such image: {}", spec.image_name)));
         }
         let (slot, busy) = self.free_slot(tx)?;

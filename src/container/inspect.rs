@@ -65,7 +65,7 @@ impl Views {
                 view.links.push(link.name());
             }
         }
-        let ancestors = |name: &str| -> Result<BTreeSet<String>> { self.images.descendants(name) };
+        let ancestors = |name: &str| -> Result<BTreeSet<String>> { self.images.catalog.descendants(name) };
         let chosen = select(&views, query, &ancestors)?;
         let mut listing = Listing { networks, images: ImageNames::new(&self.images), size: query.size, now: now_ns() };
         for view in chosen {
@@ -154,7 +154,7 @@ impl Views {
     /// Bytes of the writable layer, and of all layers together.
     fn sizes(&self, found: &Snapshot) -> Result<(i64, i64)> {
         let upper = tree_size(&self.places.dir(&found.row.id).join("upper"));
-        let image = self.images.size(&found.row.image_id).unwrap_or(0);
+        let image = self.images.catalog.size(&found.row.image_id).unwrap_or(0);
         Ok((upper, upper + image))
     }
 
@@ -225,7 +225,7 @@ impl<'a> ImageNames<'a> {
     fn of(&mut self, found: &Snapshot) -> String {
         let name = &found.spec.image_name;
         if !self.ids.contains_key(name) {
-            self.ids.insert(name.clone(), self.images.resolve(name).ok());
+            self.ids.insert(name.clone(), self.images.catalog.resolve(name).ok());
         }
         match self.ids.get(name) {
             Some(Some(id)) if *id == found.row.image_id => name.clone(),

@@ -127,13 +127,6 @@ pub(crate) struct Shared {
     pub volumes: Arc<Volumes>,
 }
 
-/// Makes a group of methods with the handles that it shares with others; its own values come after the semicolon.
-macro_rules! group {
-    ($name:ident = $($shared:ident)* $(; $($own:ident $(: $value:expr)?),*)?) => {
-        Arc::new($name { $($shared: Arc::clone(&$shared),)* $($($own $(: $value)?,)*)? })
-    };
-}
-
 /// All containers of a root: the groups of methods that the engine calls. Each group has the handles that it needs, and
 /// knows only groups that are made before it.
 pub(crate) struct Containers {

@@ -27,7 +27,7 @@ pub(crate) struct Places {
 impl Places {
     /// The read-only layers of a container's root, topmost first.
     pub(super) fn lower(&self, image_id: &str) -> Result<Vec<PathBuf>> {
-        let mut layers = self.images.rootfs(image_id)?;
+        let mut layers = self.images.catalog.rootfs(image_id)?;
         layers.push(self.base.clone());
         Ok(layers)
     }
@@ -89,7 +89,7 @@ impl Places {
 
     /// The image's file system, for reading.
     pub(super) fn image_root(&self, image_id: &str) -> Result<OwnedFd> {
-        let layers = self.images.rootfs(image_id)?;
+        let layers = self.images.catalog.rootfs(image_id)?;
         let empty = self.root.join("tmp/empty");
         dirs::make(&empty)?;
         let lower: Vec<&Path> = layers.iter().map(|path| path.as_path()).chain([empty.as_path()]).collect();

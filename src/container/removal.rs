@@ -190,7 +190,7 @@ impl Removals {
         // On a full disk: the next removal needs room, too.
         self.register.db.restock();
         // An image that was removed by force stayed as long as this container needed it.
-        self.images.collect()
+        self.images.collector.collect()
     }
 
     /// Removes a directory of a removed container, and frees the project that limited it. A directory that cannot be

@@ -98,7 +98,7 @@ impl Engine {
 impl Copying<'_> {
     fn all(mut self, target: Target, root: &Path, op: Option<&Op>) -> Result<RootCopy> {
         let inner = &self.engine.0;
-        let images = inner.images.copying()?;
+        let images = inner.images.copies.begin()?;
         let mut db = inner.containers.register.db().copy_to(&target.database(), |tx| images.hold_all(tx))?;
         // The containers of builds are deleted, because their builds are not in the copy.
         db.change(|tx| container_rows::of_builds(tx)?.iter().try_for_each(|(id, _)| container::forget_row(tx, id)))?;

@@ -57,7 +57,7 @@ impl Engine {
         progress: OnProgress<'_>,
         op: Option<&Op>,
     ) -> Result<DockerImport> {
-        let directory = Directory::open(path, self.0.images.most_values())?;
+        let directory = Directory::open(path, self.0.images.layers.most_values())?;
         let mut reporter = Reporter { report: DockerImport::default(), progress, op };
         let wanted = Wanted::of(&directory, &how.names, &mut reporter)?;
         for id in &wanted.images {
@@ -97,7 +97,8 @@ impl Engine {
 
     fn take_image(&self, directory: &Directory, id: &str, op: Option<&Op>) -> Result<crate::image::TakenImage> {
         let mut events = Vec::new();
-        let taken = self.0.images.take_docker(&directory.images, id, &mut |event| events.push(written(&event)), op);
+        let taken =
+            self.0.images.docker_importer.take(&directory.images, id, &mut |event| events.push(written(&event)), op);
         for event in events {
             self.0.journal.append_written(&event?)?;
         }

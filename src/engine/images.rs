@@ -4,6 +4,8 @@ use super::Engine;
 use crate::build::{Context, Workshop};
 use crate::error::Result;
 use crate::event::written;
+#[cfg(feature = "registry")]
+use crate::image::UrlImport;
 use crate::model::*;
 use crate::op::Op;
 use std::io::{Read, Write};
@@ -26,30 +28,30 @@ impl Engine {
 impl Engine {
     /// Lists images, newest first.
     pub fn image_list(&self, query: &ListImages) -> Result<Vec<ImageSummary>> {
-        self.0.images.list(query)
+        self.0.images.views.list(query)
     }
     /// Everything about one image.
     pub fn image_inspect(&self, name: &str) -> Result<ImageDetail> {
-        self.0.images.inspect(name)
+        self.0.images.views.inspect(name)
     }
     /// The image's steps, newest first.
     pub fn image_history(&self, name: &str) -> Result<Vec<HistoryItem>> {
-        self.0.images.history(name)
+        self.0.images.views.history(name)
     }
     /// Gives the image another name: `reference` is `repository[:tag]`.
     pub fn image_tag(&self, name: &str, reference: &str) -> Result<()> {
-        self.telling(|emit| self.0.images.tag(name, reference, emit))
+        self.telling(|emit| self.0.images.catalog.tag(name, reference, emit))
     }
     /// Removes a name of the image and, if nothing else uses the image, deletes it.
     pub fn image_remove(&self, name: &str, how: RemoveImage) -> Result<Vec<RemovedImage>> {
         let usage = |image_id: &str| self.0.containers.register.of_image(image_id);
-        self.telling(|emit| self.0.images.remove(name, how, &usage, emit))
+        self.telling(|emit| self.0.images.remover.remove(name, how, &usage, emit))
     }
     /// Removes unused images: those without a name, or with the filter `dangling=false` all without a container. Other
     /// filters: `until` (Unix seconds or RFC 3339), `label`, `label!`.
     pub fn images_prune(&self, filters: &Filters) -> Result<PrunedImages> {
         let usage = |image_id: &str| self.0.containers.register.of_image(image_id);
-        self.telling(|emit| self.0.images.prune(filters, &usage, emit))
+        self.telling(|emit| self.0.images.pruner.prune(filters, &usage, emit))
     }
     /// Checks every layer, configuration and the database itself; repairs damage if `verify` requests it.
     ///
@@ -57,19 +59,19 @@ impl Engine {
     /// reading and unpacking all layers, and for a moment the disk space of the largest. A layer of a running container is not repaired.
     pub fn verify(&self, verify: &VerifyImages, progress: OnProgress<'_>, op: Option<&Op>) -> Result<VerifyReport> {
         let usage = |image_id: &str| self.0.containers.register.of_image(image_id);
-        self.0.images.verify(&self.0.options.registry, verify, &usage, progress, op)
+        self.0.images.verifier.verify(&self.0.options.registry, verify, &usage, progress, op)
     }
     /// Loads every image of an archive (docker save, both layouts, or OCI layout; plain or compressed).
     pub fn image_load(&self, archive: &mut dyn Read, progress: OnProgress<'_>, op: Option<&Op>) -> Result<Vec<String>> {
-        self.telling(|emit| self.0.images.load(archive, progress, emit, op))
+        self.telling(|emit| self.0.images.loader.load(archive, progress, emit, op))
     }
     /// Writes the named images as a docker save archive.
     pub fn image_save(&self, names: &[String], archive: &mut dyn Write, op: Option<&Op>) -> Result<()> {
-        self.telling(|emit| self.0.images.save(names, archive, emit, op))
+        self.telling(|emit| self.0.images.saver.save(names, archive, emit, op))
     }
     /// Writes the named images as an OCI layout in a tar (`index.json`, `oci-layout`, `blobs/`), layers not compressed.
     pub fn image_save_oci(&self, names: &[String], archive: &mut dyn Write, op: Option<&Op>) -> Result<()> {
-        self.telling(|emit| self.0.images.save_oci(names, archive, emit, op))
+        self.telling(|emit| self.0.images.oci_saver.save(names, archive, emit, op))
     }
     /// Makes an image of a root file system tar (plain or compressed); returns its id.
     pub fn image_import(
@@ -79,7 +81,7 @@ impl Engine {
         progress: OnProgress<'_>,
         op: Option<&Op>,
     ) -> Result<String> {
-        self.telling(|emit| self.0.images.import(rootfs, how, progress, emit, op))
+        self.telling(|emit| self.0.images.importer.import(rootfs, how, progress, emit, op))
     }
 }
 
@@ -115,7 +117,7 @@ impl Engine {
     /// is wrong ([`crate::ErrorKind::Invalid`]).
     pub fn image_pull(&self, pull: &PullImage, progress: OnProgress<'_>, op: Option<&Op>) -> Result<Vec<String>> {
         let options = &self.0.options.registry;
-        self.telling(|emit| self.0.images.pull(options, pull, progress, emit, op))
+        self.telling(|emit| self.0.images.puller.pull(options, pull, progress, emit, op))
     }
     /// Makes an image of a root file system tar (plain or compressed) from a server; returns its id.
     ///
@@ -129,21 +131,21 @@ impl Engine {
         op: Option<&Op>,
     ) -> Result<String> {
         let options = &self.0.options.registry;
-        self.telling(|emit| self.0.images.import_url(options, url, how, progress, emit, op))
+        self.telling(|emit| self.0.images.url_importer.import(options, UrlImport { url, how }, progress, emit, op))
     }
     /// Pushes an image (or every local tag of a repository) to the registry of its name.
     pub fn image_push(&self, push: &PushImage, progress: OnProgress<'_>, op: Option<&Op>) -> Result<()> {
         let options = &self.0.options.registry;
-        self.telling(|emit| self.0.images.push(options, push, progress, emit, op))
+        self.telling(|emit| self.0.images.pusher.push(options, push, progress, emit, op))
     }
     /// Searches the registry that the term names (or the default one) for images: by its search, or else in the names
     /// of its catalog.
     pub fn image_search(&self, search: &SearchImages, op: Option<&Op>) -> Result<Vec<SearchResult>> {
-        self.0.images.search(&self.0.options.registry, search, op)
+        crate::image::search(&self.0.options.registry, search, op)
     }
     /// Checks credentials against the registry that they are for; wrong ones are [`crate::ErrorKind::Unauthorized`].
     pub fn registry_auth(&self, auth: &RegistryAuth, op: Option<&Op>) -> Result<AuthStatus> {
-        self.0.images.login(&self.0.options.registry, auth, op)
+        crate::image::login(&self.0.options.registry, auth, op)
     }
 }
 

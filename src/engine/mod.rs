@@ -103,7 +103,7 @@ impl Engine {
         let claim = dirs::claim(&options, &root, &db)?;
         let journal = Arc::new(Journal::open(&claim.run)?);
         let images = Arc::new(Images::open(&root, db.clone(), &options)?);
-        let damage = images.damage_seen()?;
+        let damage = images.verifier.damage_seen()?;
         let volumes = Arc::new(Volumes::open(&root, db.clone(), journal.clone(), options.durability)?);
         let shared = Shared { db, images: images.clone(), journal: journal.clone(), volumes: volumes.clone() };
         let containers = Containers::open(root, claim, options.clone(), shared)?;
@@ -149,7 +149,7 @@ impl Engine {
     /// [`Engine::sweep`].
     pub fn leftovers(&self) -> Vec<Leftover> {
         let (images, volumes, containers) = (&self.0.images, &self.0.volumes, &self.0.containers);
-        [images.leftovers(), volumes.leftovers.all(), containers.leftovers.all()].concat()
+        [images.collector.leftovers(), volumes.leftovers.all(), containers.leftovers.all()].concat()
     }
 
     /// Frees all caches: pages of the database, parsed documents. The next calls are slower. For a server at rest.
@@ -160,7 +160,7 @@ impl Engine {
     /// Removes files that ended programs and earlier removals left in the root, as each open does; returns the files
     /// that remain.
     pub fn sweep(&self) -> Result<Vec<Leftover>> {
-        self.0.images.sweep(&self.0.options)?;
+        self.0.images.collector.sweep(&self.0.options)?;
         self.0.volumes.sweep()?;
         self.0.containers.recovery.sweep()?;
         Ok(self.leftovers())

@@ -90,7 +90,7 @@ impl Engine {
         if let Some(text) = facts::not_on_tmpfs(self.0.containers.places.run()) {
             warnings.push(text);
         }
-        warnings.extend(self.0.images.damage_seen()?.into_iter().map(|found| format!("WARNING: {found}")));
+        warnings.extend(self.0.images.verifier.damage_seen()?.into_iter().map(|found| format!("WARNING: {found}")));
         warnings.extend(self.0.containers.views.damaged()?.into_iter().map(|found| format!("WARNING: {found}")));
         warnings.extend(self.leftover_lines().into_iter().map(|line| format!("WARNING: {line}")));
         Ok(warnings)

@@ -2,19 +2,23 @@
 //! once, with one flush.
 
 use super::archive::stage_written;
-use super::config::{History, ImageConfig, MAX_CONFIG};
+use super::build_cache::{Made, SourceStep, Sourced, Visible};
+use super::catalog::{Catalog, Pending, no_such};
+use super::collect::Collector;
+use super::config::MAX_CONFIG;
 use super::digest::Digest;
 use super::document::{self, Document, Next, created_by};
 use super::layer::{Stage, describe, recipe};
-use super::layers::Staging;
+use super::layer_store::{LayerStore, Staging};
+use super::publish::{NewImage, Publisher, StagedLayers};
 use super::reference::Reference;
-use super::{Images, NewImage, Pending, StagedLayers, no_such, stored_digest};
+use super::stored_digest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::tree;
 use crate::model::{ContainerConfig, Event};
 use crate::op::Op;
-use crate::store::Flush;
 use crate::store::images as rows;
+use crate::store::{Db, Flush};
 use crate::time::now_ns;
 use crate::walls::Wall;
 use std::collections::HashSet;
@@ -22,10 +26,20 @@ use std::collections::hash_map::Entry;
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Begins builds, and knows which are at work.
+pub(crate) struct Builds {
+    pub(super) db: Arc<Db>,
+    pub(super) layers: Arc<LayerStore>,
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) collector: Arc<Collector>,
+    pub(super) publisher: Arc<Publisher>,
+}
 
 /// One build's images. Dropping it forgets them.
 pub(crate) struct Building<'a> {
-    images: &'a Images,
+    builds: &'a Builds,
     staging: Staging<'a>,
     staged: StagedLayers,
     made: Vec<NewImage>,
@@ -38,13 +52,6 @@ pub(crate) struct Building<'a> {
     sources: Vec<Sourced>,
     /// Images of the store that stay as long as the build does.
     held: HashSet<String>,
-}
-
-/// An image to take steps from.
-struct Sourced {
-    id: String,
-    config: ImageConfig,
-    layers: Vec<Digest>,
 }
 
 /// The change from a step's parent to its image.
@@ -60,22 +67,16 @@ pub(crate) struct Step<'a> {
     pub(crate) author: &'a str,
 }
 
-/// The facts of an image that follow from its step and from what the step stands on.
-struct Made {
-    architecture: Option<String>,
-    /// Nanoseconds since 1970.
-    created: i64,
-    history: Vec<History>,
-    layers: Vec<Digest>,
-    /// The build made it; else it is another's, which it found.
-    here: bool,
-}
+impl Builds {
+    /// Whether the program of a build is at work, by the name of its staging directory.
+    pub(crate) fn is_building(&self, builder: &str) -> bool {
+        self.layers.is_staging(builder)
+    }
 
-impl Images {
     /// Begins a build. `sources`: images (by name) that its cache is restricted to; what is not here is passed over.
-    pub(crate) fn building(&self, sources: &[String]) -> Result<Building<'_>> {
+    pub(crate) fn begin(&self, sources: &[String]) -> Result<Building<'_>> {
         let mut building = Building {
-            images: self,
+            builds: self,
             staging: self.layers.stage()?,
             staged: StagedLayers::new(),
             made: Vec::new(),
@@ -86,11 +87,11 @@ impl Images {
             held: HashSet::new(),
         };
         for name in sources {
-            let id = match self.resolve(name) {
+            let id = match self.catalog.resolve(name) {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 other => other?,
             };
-            let (config, layers) = building.read(&id)?;
+            let (config, layers) = building.visible().read(&id)?;
             building.sources.push(Sourced { id, config, layers });
         }
         Ok(building)
@@ -109,7 +110,7 @@ impl Building<'_> {
             return Ok(());
         }
         let builder = self.staging.name();
-        self.images.db.write(Flush::Lazy, |tx| match rows::any(tx, id)? {
+        self.builds.db.write(Flush::Lazy, |tx| match rows::any(tx, id)? {
             Some(_) => rows::lease(tx, builder, id),
             None => Err(no_such(id)),
         })?;
@@ -172,7 +173,7 @@ impl Building<'_> {
 
     /// Makes an image; answers its id.
     pub(crate) fn image(&mut self, step: &Step<'_>, layer: Option<Digest>) -> Result<String> {
-        let (below, mut layers) = self.below(step.parent)?;
+        let (below, mut layers) = self.visible().below(step.parent)?;
         layers.extend(layer);
         let created = now_ns();
         let (author, container_config, has_layer) = (step.author, step.container_config, layer.is_some());
@@ -200,10 +201,10 @@ impl Building<'_> {
         let place = self.staging.path();
         let path = |digest: &Digest| match self.staged.get(digest) {
             Some((name, _)) => place.join(name).join(recipe::DIFF),
-            None => self.images.layers.diff_path(digest),
+            None => self.builds.layers.diff_path(digest),
         };
         let pending = Pending { config: config.clone(), layers: layers.iter().map(path).collect() };
-        self.images.pending.lock().insert(id.to_string(), pending);
+        self.builds.catalog.pending.lock().insert(id.to_string(), pending);
         let parent = step.parent.map(stored_digest).transpose()?;
         self.made.push(NewImage { id, config, created, layers, parent, names: Vec::new(), made_here: here });
         Ok(id.to_string())
@@ -212,7 +213,7 @@ impl Building<'_> {
     /// Counts a configuration that is kept until the build is over. Each tells of all steps before.
     fn count(&mut self, bytes: usize) -> Result<()> {
         self.documents += bytes;
-        let most = self.images.layers.room.documents;
+        let most = self.builds.layers.room.documents;
         match (bytes > MAX_CONFIG || self.documents > most) && Wall::BuildWords.stands() {
             true => Err(Error::invalid(format!(
                 "the configurations of this build's images take more than {most} bytes, or that of one more than {MAX_CONFIG}"
@@ -230,67 +231,16 @@ impl Building<'_> {
         wanted: &ContainerConfig,
         config: &ContainerConfig,
     ) -> Result<Option<String>> {
-        let local = self.local(parent, wanted)?;
+        let local = self.visible().local(parent, wanted)?;
         if !self.restricted {
             return Ok(local);
         }
         if let Some(id) = local
-            && self.leads_to_source(&id)?
+            && self.visible().leads_to(&self.sources, &id)?
         {
             return Ok(Some(id));
         }
         self.restored(parent, wanted, config)
-    }
-
-    fn local(&self, parent: Option<&str>, wanted: &ContainerConfig) -> Result<Option<String>> {
-        // A configuration that cannot be read is no match.
-        let looks_it = |config: &[u8]| {
-            ImageConfig::parse(config)
-                .ok()
-                .filter(|have| have.container_config.as_ref().is_some_and(|have| is_same(have, wanted)))
-        };
-        for image in self.made.iter().rev() {
-            if image.parent.map(|id| id.to_string()).as_deref() == parent
-                && let Some(config) = looks_it(&image.config)
-                && self.is_next(parent, &config, &image.layers)?
-            {
-                return Ok(Some(image.id.to_string()));
-            }
-        }
-        for row in self.images.db.read(|tx| rows::children(tx, parent))? {
-            let Some(config) = looks_it(&row.config) else { continue };
-            let layers = self.images.db.read(|tx| rows::layers(tx, &row.id))?;
-            let layers = layers.iter().map(|id| stored_digest(id)).collect::<Result<Vec<_>>>()?;
-            if self.is_next(parent, &config, &layers)? {
-                return Ok(Some(row.id));
-            }
-        }
-        Ok(None)
-    }
-
-    /// Whether an image is one step on `parent`. One that came from elsewhere has no parent here, and is any number of
-    /// steps on nothing.
-    fn is_next(&self, parent: Option<&str>, config: &ImageConfig, layers: &[Digest]) -> Result<bool> {
-        let (below, below_layers) = self.below(parent)?;
-        Ok(config.steps().count() == below.steps().count() + 1
-            && layers.starts_with(&below_layers)
-            && layers.len() <= below_layers.len() + 1)
-    }
-
-    /// Whether an image is a source, or one is made of it.
-    fn leads_to_source(&self, id: &str) -> Result<bool> {
-        self.images.db.read(|tx| {
-            for source in &self.sources {
-                let mut at = Some(source.id.clone());
-                while let Some(image) = at {
-                    if image == id {
-                        return Ok(true);
-                    }
-                    at = rows::get(tx, &image)?.and_then(|row| row.parent);
-                }
-            }
-            Ok(false)
-        })
     }
 
     /// The step as an image from elsewhere has it: its last step is that image, any other is made again from what it
@@ -301,65 +251,30 @@ impl Building<'_> {
         wanted: &ContainerConfig,
         config: &ContainerConfig,
     ) -> Result<Option<String>> {
-        let (below, below_layers) = self.below(parent)?;
-        let before: Vec<History> = below.steps().cloned().collect();
+        let (below, below_layers) = self.visible().below(parent)?;
         let text = created_by(wanted);
         for index in 0..self.sources.len() {
-            let source = &self.sources[index];
-            let steps: Vec<History> = source.config.steps().cloned().collect();
-            let same = |a: &History, b: &History| {
-                (&a.created, &a.created_by, a.empty_layer) == (&b.created, &b.created_by, b.empty_layer)
-            };
-            let fits = steps.len() > before.len()
-                && steps.iter().zip(&before).all(|(a, b)| same(a, b))
-                && source.layers.starts_with(&below_layers)
-                && steps[before.len()].created_by.as_deref() == Some(&text);
-            if !fits {
-                continue;
-            }
-            let id = source.id.clone();
-            if steps.len() == before.len() + 1 {
-                if let Some(parent) = parent {
-                    self.adopted.push((id.clone(), parent.to_owned()));
+            let Some(step) = self.sources[index].step_after(&below, &below_layers, &text) else { continue };
+            let id = self.sources[index].id.clone();
+            let (author, made) = match step {
+                SourceStep::Last => {
+                    self.adopted.extend(parent.map(|parent| (id.clone(), parent.to_owned())));
+                    return Ok(Some(id));
                 }
-                return Ok(Some(id));
-            }
-            let step = &steps[before.len()];
-            let mut layers = below_layers.clone();
-            if step.empty_layer != Some(true) {
-                let Some(layer) = source.layers.get(layers.len()) else { continue };
-                layers.push(*layer);
-            }
-            let created = step.created.as_deref().and_then(|text| crate::time::parse_rfc3339(text.as_bytes()));
-            let author = step.author.clone().unwrap_or_default();
-            let history = steps[..=before.len()].to_vec();
-            let architecture = source.config.architecture.clone();
+                SourceStep::Earlier(author, made) => (author, made),
+            };
             self.sources.swap(0, index);
             self.sources.truncate(1);
             self.hold(&id)?;
             let step = Step { parent, config, container_config: wanted, container: "", author: &author };
-            // Another's content: later builds that do not name its image do not take it.
-            let made = Made { architecture, created: created.unwrap_or_default(), history, layers, here: false };
             return self.add(&step, made).map(Some);
         }
         Ok(None)
     }
 
-    /// The configuration and the layers that a step stands on.
-    fn below(&self, parent: Option<&str>) -> Result<(ImageConfig, Vec<Digest>)> {
-        parent.map_or_else(|| Ok(Default::default()), |parent| self.read(parent))
-    }
-
-    fn read(&self, id: &str) -> Result<(ImageConfig, Vec<Digest>)> {
-        if let Some(image) = self.made.iter().find(|image| image.id.to_string() == id) {
-            return Ok((ImageConfig::parse(&image.config)?, image.layers.clone()));
-        }
-        let (row, layers) = self.images.db.read(|tx| {
-            let row = rows::any(tx, id)?.ok_or_else(|| no_such(id))?;
-            Ok((row, rows::layers(tx, id)?))
-        })?;
-        let layers = layers.iter().map(|id| stored_digest(id)).collect::<Result<_>>()?;
-        Ok((ImageConfig::parse(&row.config)?, layers))
+    /// The images that this build sees.
+    fn visible(&self) -> Visible<'_> {
+        Visible { catalog: &self.builds.catalog, made: &self.made }
     }
 
     /// Makes everything visible, and gives `image` its names. Answers the events. The build's directory stays until
@@ -370,7 +285,7 @@ impl Building<'_> {
         // Of an attempt that failed.
         self.made.iter_mut().for_each(|made| made.names.clear());
         if let Some(id) = image {
-            let (config, layers) = self.read(id)?;
+            let (config, layers) = self.visible().read(id)?;
             labels = config.config.map(|config| config.labels).unwrap_or_default();
             let own = self.made.iter().position(|made| made.id.to_string() == id);
             match own {
@@ -378,7 +293,7 @@ impl Building<'_> {
                 None if names.is_empty() || self.has_names(id, names)? => {}
                 None => {
                     // It is here already, and only gets its names.
-                    let row = self.images.db.read(|tx| rows::get(tx, id)?.ok_or_else(|| no_such(id)))?;
+                    let row = self.builds.db.read(|tx| rows::get(tx, id)?.ok_or_else(|| no_such(id)))?;
                     self.made.push(NewImage {
                         id: stored_digest(id)?,
                         config: row.config,
@@ -392,10 +307,10 @@ impl Building<'_> {
             }
         }
         if !self.made.is_empty() {
-            self.images.commit(&self.staging, &self.staged, &self.made)?;
+            self.builds.publisher.publish(&self.staging, &self.staged, &self.made)?;
         }
         if !self.adopted.is_empty() {
-            self.images.db.write(Flush::Lazy, |tx| {
+            self.builds.db.write(Flush::Lazy, |tx| {
                 self.adopted.iter().try_for_each(|(id, parent)| rows::set_parent(tx, id, parent))
             })?;
         }
@@ -406,7 +321,7 @@ impl Building<'_> {
     }
 
     fn has_names(&self, id: &str, names: &[Reference]) -> Result<bool> {
-        self.images.db.read(|tx| {
+        self.builds.db.read(|tx| {
             for name in names {
                 if rows::named(tx, &name.to_string())?.as_deref() != Some(id) {
                     return Ok(false);
@@ -419,7 +334,7 @@ impl Building<'_> {
 
 impl Drop for Building<'_> {
     fn drop(&mut self) {
-        let mut pending = self.images.pending.lock();
+        let mut pending = self.builds.catalog.pending.lock();
         for image in &self.made {
             pending.remove(&image.id.to_string());
         }
@@ -427,25 +342,8 @@ impl Drop for Building<'_> {
         if !self.held.is_empty() {
             // If this fails, the next open does it.
             let builder = self.staging.name();
-            let ended = self.images.db.write(Flush::Lazy, |tx| rows::end_leases(tx, builder));
-            let _ = ended.and_then(|()| self.images.collect());
+            let ended = self.builds.db.write(Flush::Lazy, |tx| rows::end_leases(tx, builder));
+            let _ = ended.and_then(|()| self.builds.collector.collect());
         }
     }
-}
-
-/// Whether what was run is what would be run: what dockerd compares.
-fn is_same(a: &ContainerConfig, b: &ContainerConfig) -> bool {
-    let words = |words: &Option<Vec<String>>| words.clone().unwrap_or_default();
-    let volumes = |config: &ContainerConfig| config.volumes.clone().unwrap_or_default();
-    !a.open_stdin
-        && !b.open_stdin
-        && (a.attach_stdout, a.attach_stderr, a.tty, &a.user) == (b.attach_stdout, b.attach_stderr, b.tty, &b.user)
-        && words(&a.cmd) == words(&b.cmd)
-        && words(&a.env) == words(&b.env)
-        && words(&a.entrypoint) == words(&b.entrypoint)
-        && a.labels == b.labels
-        && a.exposed_ports == b.exposed_ports
-        && a.healthcheck == b.healthcheck
-        && words(&a.on_build) == words(&b.on_build)
-        && volumes(a) == volumes(b)
 }

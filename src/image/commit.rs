@@ -1,15 +1,20 @@
 //! Committing: an image of one more layer, made from a container's changes.
 
 use super::archive::stage_written;
+use super::catalog::no_such;
 use super::config::{ImageConfig, MAX_CONFIG};
 use super::document::{self, Document, Next};
+use super::layer_store::LayerStore;
+use super::publish::{NewImage, Publisher, StagedLayers};
 use super::reference::Reference;
-use super::{Images, NewImage, StagedLayers, no_such, stored_digest};
+use super::stored_digest;
 use crate::error::{Error, Result};
 use crate::model::{ContainerConfig, Event};
+use crate::store::Db;
 use crate::store::images as rows;
 use crate::time::now_ns;
 use std::io::Write;
+use std::sync::Arc;
 
 /// The facts of a commit.
 pub(crate) struct Commit<'a> {
@@ -40,7 +45,14 @@ pub(crate) fn check_commit_name(repo: &str, tag: &str) -> Result<Option<Referenc
     }))
 }
 
-impl Images {
+/// Makes images of containers.
+pub(crate) struct Committer {
+    pub(super) db: Arc<Db>,
+    pub(super) layers: Arc<LayerStore>,
+    pub(super) publisher: Arc<Publisher>,
+}
+
+impl Committer {
     /// The configuration and the layers of a container's image, also of one that was removed by force: what a container
     /// needs of it stays. Without an image there is nothing below.
     fn below(&self, image: &str) -> Result<(ImageConfig, Vec<String>)> {
@@ -54,7 +66,7 @@ impl Images {
     }
 
     /// Makes an image of `commit` with the layer whose tar `write` writes; answers its id and the event of its name.
-    pub(crate) fn commit_container(
+    pub(crate) fn commit(
         &self,
         commit: &Commit<'_>,
         write: &mut dyn FnMut(&mut dyn Write) -> Result<()>,
@@ -96,7 +108,7 @@ impl Images {
         if has_layer {
             all.insert(staged.diff_id, (directory, staged));
         }
-        self.commit(&staging, &all, std::slice::from_ref(&image))?;
+        self.publisher.publish(&staging, &all, std::slice::from_ref(&image))?;
         let id = image.id.to_string();
         let tag = commit.name.map(|name| Event::image("tag", &id, &name.to_string(), &commit.config.labels));
         Ok((id, tag))

@@ -1,30 +1,39 @@
 //! Layers for a copy of the root: images are kept as long as the copy is made, whoever removes them meanwhile.
 
+use super::collect::Collector;
 use super::layer::recipe;
-use super::layers::Staging;
-use super::{Images, stored_digest};
+use super::layer_store::{LayerStore, Staging};
+use super::stored_digest;
 use crate::error::{Error, Result};
 use crate::kernel::copy::TreeCopy;
 use crate::kernel::tree;
-use crate::store::Flush;
 use crate::store::images as rows;
+use crate::store::{Db, Flush};
 use rusqlite::Transaction;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 /// How often a layer that a repair replaces meanwhile is copied anew.
 const AGAIN: u32 = 4;
 
+/// Begins copies of the root's images.
+pub(crate) struct Copies {
+    pub(super) db: Arc<Db>,
+    pub(super) layers: Arc<LayerStore>,
+    pub(super) collector: Arc<Collector>,
+}
+
 /// The images of a root that is copied; they are kept until this is dropped.
 pub(crate) struct CopiedImages<'a> {
-    images: &'a Images,
+    copies: &'a Copies,
     /// Its name stands for the copy where images are kept: of a program that was killed nobody holds it.
     staging: Staging<'a>,
 }
 
-impl Images {
+impl Copies {
     /// Begins a copy.
-    pub(crate) fn copying(&self) -> Result<CopiedImages<'_>> {
-        Ok(CopiedImages { images: self, staging: self.layers.stage()? })
+    pub(crate) fn begin(&self) -> Result<CopiedImages<'_>> {
+        Ok(CopiedImages { copies: self, staging: self.layers.stage()? })
     }
 }
 
@@ -39,11 +48,11 @@ impl CopiedImages<'_> {
         let digest = stored_digest(diff_id)?;
         let mut left = AGAIN;
         loop {
-            let layer = self.images.layers.open_layer(&digest)?;
+            let layer = self.copies.layers.open_layer(&digest)?;
             tree::mkdir_at(to, digest.hex(), 0o700)?;
             let made = tree::open_dir_at(to, digest.hex())?;
             tree_copy.all(layer.as_fd(), made.as_fd()).map_err(|e| e.context(format_args!("layer {diff_id}")))?;
-            let (was, is) = (tree::stat_fd(layer.as_fd())?, self.images.layers.open_layer(&digest)?);
+            let (was, is) = (tree::stat_fd(layer.as_fd())?, self.copies.layers.open_layer(&digest)?);
             let is = tree::stat_fd(is.as_fd())?;
             if (was.dev, was.ino) == (is.dev, is.ino) && tree::stat_at(made.as_fd(), recipe::FILE)?.is_some() {
                 return Ok(());
@@ -61,7 +70,7 @@ impl Drop for CopiedImages<'_> {
     fn drop(&mut self) {
         // The next open does the work that fails here.
         let builder = self.staging.name();
-        let ended = self.images.db.write(Flush::Lazy, |tx| rows::end_leases(tx, builder));
-        let _ = ended.and_then(|()| self.images.collect());
+        let ended = self.copies.db.write(Flush::Lazy, |tx| rows::end_leases(tx, builder));
+        let _ = ended.and_then(|()| self.copies.collector.collect());
     }
 }

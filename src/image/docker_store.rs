@@ -5,17 +5,20 @@
 //! configuration promises. So ids are what they were, and what was changed in dockerd's directory is found.
 
 use super::archive::stage_written;
+use super::catalog::Catalog;
 use super::config::{ImageConfig, MAX_CONFIG, check_values};
 use super::digest::{Digest, chain_ids};
 use super::layer::Staged;
-use super::layers::Staging;
+use super::layer_store::{LayerStore, Staging};
+use super::publish::{NewImage, Publisher, StagedLayers};
 use super::reference::Reference;
-use super::{Emit, Images, NewImage, StagedLayers, labels};
+use super::{Emit, labels};
 use crate::error::{Error, Result};
 use crate::kernel::path::{BENEATH_NO_LINKS, openat2};
 use crate::kernel::tree;
 use crate::model::{Event, from_base64};
 use crate::op::Op;
+use crate::store::Db;
 use crate::store::images as rows;
 use flate2::read::GzDecoder;
 use serde::Deserialize;
@@ -24,6 +27,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The longest line of `tar-split.json.gz` that is read: what stands between two files of a tar, as base64.
 const MAX_LINE: u64 = 32 << 20;
@@ -222,23 +226,20 @@ fn read(path: &Path, most: u64) -> Result<Option<Vec<u8>>> {
     crate::kernel::file::read_bounded(path, most)
 }
 
-impl Images {
-    /// How many values a document from outside may have.
-    pub(crate) fn most_values(&self) -> usize {
-        self.layers.room.values
-    }
+/// Takes images out of dockerd's store.
+pub(crate) struct DockerImporter {
+    pub(super) db: Arc<Db>,
+    pub(super) layers: Arc<LayerStore>,
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) publisher: Arc<Publisher>,
+}
 
+impl DockerImporter {
     /// Takes the image `id` out of dockerd's store, with the names that no other image has here.
-    pub(crate) fn take_docker(
-        &self,
-        store: &DockerStore,
-        id: &str,
-        emit: Emit<'_>,
-        op: Option<&Op>,
-    ) -> Result<TakenImage> {
+    pub(crate) fn take(&self, store: &DockerStore, id: &str, emit: Emit<'_>, op: Option<&Op>) -> Result<TakenImage> {
         let id = Digest::parse(id, "image")?;
         let config = store.config(&id)?;
-        let (read, layers) = ImageConfig::read(&config, self.most_values())?;
+        let (read, layers) = ImageConfig::read(&config, self.layers.most_values())?;
         let (mut names, mut kept) = (Vec::new(), Vec::new());
         let here = self.db.read(|tx| {
             for name in store.names.get(&id).into_iter().flatten() {
@@ -253,18 +254,18 @@ impl Images {
         let was_here = here && names.is_empty();
         if !was_here {
             let staging = self.layers.stage()?;
-            let staged = if here { StagedLayers::new() } else { self.stage_docker(store, &staging, &layers, op)? };
+            let staged = if here { StagedLayers::new() } else { self.stage(store, &staging, &layers, op)? };
             let parent = store.parent(&id)?;
             let created = read.created_ns();
             let image = NewImage { id, config: config.clone(), created, layers, parent, names, made_here: false };
-            self.commit(&staging, &staged, std::slice::from_ref(&image))?;
+            self.publisher.publish(&staging, &staged, std::slice::from_ref(&image))?;
             let text = id.to_string();
             emit(Event::image("load", &text, &text, &labels(&config)));
         }
         Ok(TakenImage { id: id.to_string(), was_here, kept })
     }
 
-    fn stage_docker(
+    fn stage(
         &self,
         store: &DockerStore,
         staging: &Staging<'_>,
@@ -273,7 +274,7 @@ impl Images {
     ) -> Result<StagedLayers> {
         let mut staged = StagedLayers::new();
         for (chain, diff_id) in chain_ids(layers).iter().zip(layers) {
-            if staged.contains_key(diff_id) || self.has_layer(diff_id)? {
+            if staged.contains_key(diff_id) || self.catalog.has_layer(diff_id)? {
                 continue;
             }
             let (name, layer): (String, Staged) = stage_written(staging, &mut |out| store.tar(chain, out, op))

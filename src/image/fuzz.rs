@@ -103,12 +103,15 @@ pub(crate) fn archive(data: &[u8]) {
     let db = Arc::new(Db::open(&root.0, Durability::Off).expect("a database"));
     let images =
         Images::open(&root.0, db, &Options { durability: Durability::Off, ..Options::new(&root.0) }).expect("images");
-    let loaded = images.load(&mut &data[..], &mut |_| Ok(()), &mut |_| {}, None);
-    let list = images.list(&crate::model::ListImages::default()).expect("list");
+    let loaded = images.loader.load(&mut &data[..], &mut |_| Ok(()), &mut |_| {}, None);
+    let list = images.views.list(&crate::model::ListImages::default()).expect("list");
     match loaded {
         Ok(names) => {
             for name in names {
-                images.save(&[name], &mut std::io::sink(), &mut |_| {}, None).expect("what was loaded can be saved");
+                images
+                    .saver
+                    .save(&[name], &mut std::io::sink(), &mut |_| {}, None)
+                    .expect("what was loaded can be saved");
             }
         }
         Err(_) => assert!(list.is_empty(), "refused, and there"),

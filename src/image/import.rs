@@ -4,14 +4,17 @@ use super::archive::stage_stream;
 use super::changes;
 use super::config::{History, RootFs};
 use super::digest::Digest;
+use super::layer_store::LayerStore;
+use super::publish::{NewImage, Publisher, StagedLayers};
 use super::reference::Reference;
-use super::{Emit, Images, NewImage, StagedLayers, Tell, host_architecture};
+use super::{Emit, Tell, host_architecture};
 use crate::error::{Error, Result};
 use crate::model::{ContainerConfig, Event, ImportImage, Progress};
 use crate::op::Op;
 use crate::time::{now_ns, rfc3339_nano};
 use serde::Serialize;
 use std::io::Read;
+use std::sync::Arc;
 
 /// The configuration as written.
 #[derive(Serialize)]
@@ -25,7 +28,13 @@ struct Document<'a> {
     rootfs: RootFs,
 }
 
-impl Images {
+/// Makes images of root file systems.
+pub(crate) struct Importer {
+    pub(super) layers: Arc<LayerStore>,
+    pub(super) publisher: Arc<Publisher>,
+}
+
+impl Importer {
     /// Makes an image of a tar (plain or compressed). Answers its id.
     pub(crate) fn import(
         &self,
@@ -72,7 +81,7 @@ impl Images {
         };
         let staged = StagedLayers::from([(layer.diff_id, (directory, layer))]);
         let id = image.id.to_string();
-        self.commit(&staging, &staged, std::slice::from_ref(&image))?;
+        self.publisher.publish(&staging, &staged, std::slice::from_ref(&image))?;
         for name in &image.names {
             emit(Event::image("tag", &id, &name.to_string(), &config.labels));
         }

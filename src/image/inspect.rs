@@ -1,11 +1,15 @@
 //! Everything about one image, and its history.
 
+use super::catalog::{find, no_such};
 use super::config::ImageConfig;
-use super::{Images, find, stored_digest};
+use super::layer_store::LayerStore;
+use super::{list, stored_digest};
 use crate::error::Result;
-use crate::model::{GraphDriver, HistoryItem, ImageDetail, RootFs, StringMap};
+use crate::model::{GraphDriver, HistoryItem, ImageDetail, ImageSummary, ListImages, RootFs, StringMap};
+use crate::store::Db;
 use crate::store::images as rows;
 use crate::time::parse_rfc3339;
+use std::sync::Arc;
 
 /// How Go writes a time that is not set.
 const NO_TIME: &str = "0001-01-01T00:00:00Z";
@@ -14,7 +18,18 @@ const NO_TIME_SECONDS: i64 = -62_135_596_800;
 /// The storage as clients know it.
 const DRIVER: &str = "overlay2";
 
-impl Images {
+/// Shows images to clients.
+pub(crate) struct Views {
+    pub(super) db: Arc<Db>,
+    pub(super) layers: Arc<LayerStore>,
+}
+
+impl Views {
+    /// Lists images, newest first. Filters: `dangling`, `label`, `before`, `since`, `reference`.
+    pub(crate) fn list(&self, query: &ListImages) -> Result<Vec<ImageSummary>> {
+        self.db.read(|tx| list::list(tx, query))
+    }
+
     /// Everything about the image `name`.
     pub(crate) fn inspect(&self, name: &str) -> Result<ImageDetail> {
         let (row, names, layers, sizes) = self.db.read(|tx| {
@@ -23,7 +38,7 @@ impl Images {
                 _ => e,
             };
             let id = find(tx, name).map_err(missing)?.id;
-            let row = rows::get(tx, &id)?.ok_or_else(|| missing(super::no_such(name)))?;
+            let row = rows::get(tx, &id)?.ok_or_else(|| missing(no_such(name)))?;
             Ok((row, rows::names(tx, &id)?, rows::layers(tx, &id)?, rows::layer_sizes(tx, &id)?))
         })?;
         let config = ImageConfig::parse(&row.config)?;
@@ -66,7 +81,7 @@ impl Images {
     pub(crate) fn history(&self, name: &str) -> Result<Vec<HistoryItem>> {
         self.db.read(|tx| {
             let id = find(tx, name)?.id;
-            let row = rows::get(tx, &id)?.ok_or_else(|| super::no_such(name))?;
+            let row = rows::get(tx, &id)?.ok_or_else(|| no_such(name))?;
             let mut sizes = rows::layer_sizes(tx, &id)?.into_iter();
             let config = ImageConfig::parse(&row.config)?;
             let mut items: Vec<HistoryItem> = config

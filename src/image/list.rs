@@ -1,8 +1,8 @@
 //! Listing images.
 
+use super::catalog::find;
 use super::config::ImageConfig;
 use super::reference::Reference;
-use super::{Images, find};
 use crate::error::{Error, Result};
 use crate::model::{ImageSummary, ListImages, StringMap};
 use crate::store::images::{self as rows, ImageRow, NameRow};
@@ -12,41 +12,36 @@ use std::collections::{HashMap, HashSet};
 const NO_TAG: &str = "<none>:<none>";
 const NO_DIGEST: &str = "<none>@<none>";
 
-impl Images {
-    /// Lists images, newest first. Filters: `dangling`, `label`, `before`, `since`, `reference`.
-    pub(crate) fn list(&self, query: &ListImages) -> Result<Vec<ImageSummary>> {
-        let filter = Filter::read(query)?;
-        self.db.read(|tx| {
-            let filter = filter.resolve(tx)?;
-            let images = rows::all(tx)?;
-            let parents: HashSet<&str> = images.iter().filter_map(|image| image.parent.as_deref()).collect();
-            let mut names: HashMap<String, Vec<NameRow>> = HashMap::new();
-            for name in rows::all_names(tx)? {
-                names.entry(name.image_id.clone()).or_default().push(name);
-            }
-            let mut list = Vec::new();
-            for image in &images {
-                let is_parent = parents.contains(image.id.as_str());
-                let names = names.remove(&image.id).unwrap_or_default();
-                if let Some((tags, digests, labels)) = filter.apply(image, names, is_parent)? {
-                    let size = rows::layer_sizes(tx, &image.id)?.iter().sum();
-                    list.push(ImageSummary {
-                        id: image.id.clone(),
-                        parent_id: image.parent.clone().unwrap_or_default(),
-                        repo_tags: tags,
-                        repo_digests: digests,
-                        created: image.created.div_euclid(1_000_000_000),
-                        size,
-                        virtual_size: size,
-                        shared_size: -1,
-                        containers: -1,
-                        labels,
-                    });
-                }
-            }
-            Ok(list)
-        })
+/// The images that `query` selects, newest first.
+pub(super) fn list(tx: &Transaction<'_>, query: &ListImages) -> Result<Vec<ImageSummary>> {
+    let filter = Filter::read(query)?.resolve(tx)?;
+    let images = rows::all(tx)?;
+    let parents: HashSet<&str> = images.iter().filter_map(|image| image.parent.as_deref()).collect();
+    let mut names: HashMap<String, Vec<NameRow>> = HashMap::new();
+    for name in rows::all_names(tx)? {
+        names.entry(name.image_id.clone()).or_default().push(name);
     }
+    let mut list = Vec::new();
+    for image in &images {
+        let is_parent = parents.contains(image.id.as_str());
+        let names = names.remove(&image.id).unwrap_or_default();
+        if let Some((tags, digests, labels)) = filter.apply(image, names, is_parent)? {
+            let size = rows::layer_sizes(tx, &image.id)?.iter().sum();
+            list.push(ImageSummary {
+                id: image.id.clone(),
+                parent_id: image.parent.clone().unwrap_or_default(),
+                repo_tags: tags,
+                repo_digests: digests,
+                created: image.created.div_euclid(1_000_000_000),
+                size,
+                virtual_size: size,
+                shared_size: -1,
+                containers: -1,
+                labels,
+            });
+        }
+    }
+    Ok(list)
 }
 
 /// A request for a list, checked.

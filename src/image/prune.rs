@@ -1,16 +1,24 @@
 //! Removing the images that nothing uses: docker's rules for `image prune`.
 
+use super::Emit;
+use super::collect::Collector;
 use super::config::ImageConfig;
 use super::remove::{Removal, Usage};
-use super::{Emit, Images};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Filters, PrunedImages, RemoveImage, StringMap};
-use crate::store::Flush;
 use crate::store::images::{self as rows, ImageRow};
+use crate::store::{Db, Flush};
 use crate::time::parse_rfc3339;
 use rusqlite::Transaction;
+use std::sync::Arc;
 
-impl Images {
+/// Removes the images that nothing uses.
+pub(crate) struct Pruner {
+    pub(super) db: Arc<Db>,
+    pub(super) collector: Arc<Collector>,
+}
+
+impl Pruner {
     /// Removes images without a name (`dangling`, the default), or all that no container uses.
     pub(crate) fn prune(&self, filters: &Filters, usage: Usage<'_>, emit: Emit<'_>) -> Result<PrunedImages> {
         let filter = Filter::read(filters)?;
@@ -27,7 +35,7 @@ impl Images {
             Ok(((removal.done, removal.events, freed), gone))
         })?;
         events.into_iter().for_each(emit);
-        self.free(&gone)?;
+        self.collector.free(&gone)?;
         Ok(PrunedImages { images_deleted: (!done.is_empty()).then_some(done), space_reclaimed: freed })
     }
 }

@@ -1,13 +1,16 @@
 //! Removing images: dockerd's algorithm, in one transaction.
 
+use super::catalog::{find, no_such};
+use super::collect::Collector;
 use super::digest::chain_ids;
 use super::reference::Reference;
-use super::{Emit, Images, find, labels, stored_digest};
+use super::{Emit, labels, stored_digest};
 use crate::error::{Error, Result};
 use crate::model::{Event, RemoveImage, RemovedImage, StringMap};
-use crate::store::Flush;
 use crate::store::images::{self as rows, ImageRow, NameRow};
+use crate::store::{Db, Flush};
 use rusqlite::Transaction;
+use std::sync::Arc;
 
 /// A container that was made from an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +26,13 @@ pub(crate) struct ImageUser {
 /// must look in the transaction that inserts it whether the image is still there.
 pub(crate) type Usage<'a> = &'a dyn Fn(&str) -> Result<Vec<ImageUser>>;
 
-impl Images {
+/// Removes names, and images that lose their last one.
+pub(crate) struct Remover {
+    pub(super) db: Arc<Db>,
+    pub(super) collector: Arc<Collector>,
+}
+
+impl Remover {
     /// Removes the name `name`, and the image where nothing else holds it; or, named by id, the image.
     pub(crate) fn remove(
         &self,
@@ -42,7 +51,7 @@ impl Images {
             Ok((Removed { done: removal.done, events: removal.events }, gone))
         })?;
         removal.events.into_iter().for_each(emit);
-        self.free(&gone)?;
+        self.collector.free(&gone)?;
         Ok(removal.done)
     }
 }
@@ -84,7 +93,7 @@ impl<'a> Removal<'a> {
 impl Removal<'_> {
     pub(super) fn remove(&mut self, name: &str) -> Result<()> {
         let found = find(self.tx, name)?;
-        let image = rows::get(self.tx, &found.id)?.ok_or_else(|| super::no_such(name))?;
+        let image = rows::get(self.tx, &found.id)?.ok_or_else(|| no_such(name))?;
         let names = rows::names(self.tx, &image.id)?;
         let quiet = match &found.reference {
             Some(reference) => {
@@ -124,7 +133,7 @@ impl Removal<'_> {
         }
         let familiar = reference.to_string();
         let Some(this) = names.iter().find(|row| row.name == familiar) else {
-            return Err(super::no_such(name));
+            return Err(no_such(name));
         };
         self.untag(image, this, true)?;
         let mut left: Vec<&NameRow> = names.iter().filter(|row| row.name != familiar).collect();

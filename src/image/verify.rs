@@ -4,21 +4,28 @@
 //! where the trees differ all the same (a mode, an owner, a file too many), the second one is right and can take the
 //! first one's place. Where the content is wrong, the layer can be fetched again from where its images came.
 
+use super::catalog::Catalog;
 use super::digest::Digest;
 use super::layer::{Workers, entry::show, recipe};
-use super::layers::Staging;
+use super::layer_store::{LayerStore, Staging};
+#[cfg(feature = "registry")]
+use super::remote::Refetcher;
 use super::remove::Usage;
-use super::{Images, Tell, progress, stored_digest};
+#[cfg(not(feature = "registry"))]
+use super::repair::Refetcher;
+use super::repair::Repair;
+use super::{Tell, progress, stored_digest};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::path::{BENEATH_NO_LINKS, openat2};
 use crate::kernel::tree::{self, Stat};
 use crate::model::{Damage, DamagedPart, RegistryOptions, VerifyImages, VerifyReport};
 use crate::op::Op;
-use crate::store::Flush;
 use crate::store::images::{self as rows, ImageRow};
+use crate::store::{Db, Flush};
 use crate::time::now_ns;
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 /// Files get their times from a clock of the kernel that is up to one tick behind, at 100 ticks a second (the fewest).
 const MAX_TICK_NS: i64 = 10_000_000;
@@ -33,15 +40,29 @@ enum Looked {
     Gone,
 }
 
-/// The parts that a repair needs.
-#[cfg_attr(not(feature = "registry"), allow(dead_code))]
-pub(super) struct Repair<'a> {
-    pub(super) options: &'a RegistryOptions,
-    pub(super) request: &'a VerifyImages,
-    pub(super) op: Option<&'a Op>,
+/// Looks at layers and configurations, and repairs them.
+pub(crate) struct Verifier {
+    pub(super) db: Arc<Db>,
+    pub(super) layers: Arc<LayerStore>,
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) refetcher: Arc<Refetcher>,
 }
 
-impl Images {
+impl Verifier {
+    /// The damage of layers, as far as one look at each one's directory shows; a line each. Microseconds a layer.
+    pub(crate) fn damage_seen(&self) -> Result<Vec<String>> {
+        let mut found = Vec::new();
+        for diff_id in self.catalog.layer_ids()? {
+            // It may have been removed in between.
+            if let Some(what) = self.layers.look(&diff_id)
+                && self.catalog.has_layer(&diff_id)?
+            {
+                found.push(format!("layer {diff_id}: {what}; `coracle verify --repair` may bring it back"));
+            }
+        }
+        Ok(found)
+    }
+
     /// Looks at all layers and configurations, and repairs what can be, where that is asked for.
     pub(crate) fn verify(
         &self,
@@ -92,7 +113,7 @@ impl Images {
             let place = |name: &str| self.place(&staging, name, diff_id, usage);
             let done = match staged {
                 Some(name) => place(&name),
-                None => self.fetch_again(repair, &staging, diff_id, seen, place),
+                None => self.refetcher.layer(repair, &staging, diff_id, seen, place),
             };
             settle(&mut found, done, repair.op, tell, diff_id)?;
         }
@@ -178,7 +199,7 @@ impl Images {
         match error.kind() {
             _ if ours => Err(error),
             ErrorKind::Cancelled | ErrorKind::Timeout | ErrorKind::Callback => Err(error),
-            _ if !self.has_layer(diff_id)? => Ok(Looked::Gone),
+            _ if !self.catalog.has_layer(diff_id)? => Ok(Looked::Gone),
             _ => Ok(Looked::Content(error.message().to_owned())),
         }
     }
@@ -199,25 +220,8 @@ impl Images {
     }
 
     fn repair_config(&self, repair: &Repair<'_>, id: &Digest) -> Result<()> {
-        let config = self.fetch_config(repair, id)?;
+        let config = self.refetcher.config(repair, id)?;
         self.db.write(Flush::Durable, |tx| rows::set_config(tx, &id.to_string(), &config))
-    }
-
-    #[cfg(not(feature = "registry"))]
-    fn fetch_again(
-        &self,
-        _: &Repair<'_>,
-        _: &Staging<'_>,
-        _: &Digest,
-        _: Option<u64>,
-        _: impl FnOnce(&str) -> Result<()>,
-    ) -> Result<()> {
-        Err(Error::unsupported("this build of the library cannot fetch it again: it has no registry client"))
-    }
-
-    #[cfg(not(feature = "registry"))]
-    fn fetch_config(&self, _: &Repair<'_>, _: &Digest) -> Result<Vec<u8>> {
-        Err(Error::unsupported("this build of the library cannot fetch it again: it has no registry client"))
     }
 
     /// The names of the images that have a layer; ids of those without.

@@ -35,7 +35,7 @@ impl Files {
             comment: &how.comment,
             name: name.as_ref(),
         };
-        let committed = self.images.commit_container(&commit, &mut |out| self.write_layer(&found, out, op));
+        let committed = self.images.committer.commit(&commit, &mut |out| self.write_layer(&found, out, op));
         let told = committed.and_then(|(id, tag)| {
             if let Some(event) = tag {
                 self.register.journal.append(&event)?;

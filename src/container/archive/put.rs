@@ -51,7 +51,7 @@ impl Files {
         }
         volume_events(&self.register, &found, "mount")?;
         let first = view.owner.unwrap_or_default();
-        let spool = || self.images.unnamed_file();
+        let spool = || self.images.layers.unnamed_file();
         let unpack = |archive: &mut dyn Read| {
             let root = &view.root;
             let room = Room::of(&self.options);
@@ -147,7 +147,7 @@ impl Files {
                 parent => remove_tree(parent?.as_fd(), name)?,
             }
         }
-        let spool = || self.images.unnamed_file();
+        let spool = || self.images.layers.unnamed_file();
         let (how, dirs, room) = (PutArchive::default(), Later::new(&spool), Room::of(&self.options));
         let only = Some(&mut changed.come);
         Put { root: &root, first: (0, 0), base: "/", how, op, room, last: None, dirs, only }.all(archive)?;

@@ -115,7 +115,7 @@ pub(super) fn import(
     progress: OnProgress<'_>,
     op: Option<&Op>,
 ) -> Result<DockerImport> {
-    let api = Api::of(socket, engine.0.images.most_values(), op)?;
+    let api = Api::of(socket, engine.0.images.layers.most_values(), op)?;
     let there = There::of(&api)?;
     let mut reporter = Reporter { report: DockerImport::default(), progress, op };
     let wanted = there.wanted(&api, &how.names, &mut reporter)?;
@@ -218,7 +218,7 @@ impl There {
             return volumes.create_of(&body, None).map(|_| false);
         }
         let (holder, place) = self.holder(&volume.name)?;
-        let building = engine.0.images.building(&[])?;
+        let building = engine.0.images.builds.begin(&[])?;
         let (_, stage) = building.directory()?;
         let path = format!("/containers/{holder}/archive?path={}", escaped(&format!("{place}/.")));
         api.archive(&path, |tar| crate::container::extract(&stage.dir, "/", tar, stage.dir.as_fd(), stage.room, op))?;

@@ -6,14 +6,14 @@
 
 use super::{inside, parent};
 use crate::error::{Error, Result};
-use crate::image::Images;
 use crate::image::archive_reader::Unrecorded;
+use crate::image::catalog::Catalog;
 use crate::image::config::check_values;
 use crate::image::decompress::{self, Compression};
 use crate::image::digest::{Digest, Hasher};
 use crate::image::layer::entry::{self, Entry, Kind, TarReader};
 use crate::image::layer::{Room, Staged, Workers};
-use crate::image::layers::Staging;
+use crate::image::layer_store::{LayerStore, Staging};
 use crate::op::Op;
 use crate::walls::Wall;
 use std::collections::{HashMap, VecDeque};
@@ -57,7 +57,8 @@ struct Running<'scope, 'env> {
 
 /// An archive taken in.
 pub(super) struct Intake<'a> {
-    images: &'a Images,
+    layers: &'a LayerStore,
+    catalog: &'a Catalog,
     staging: &'a Staging<'a>,
     items: HashMap<String, Item>,
     /// Bytes that the files kept in memory take, with their paths.
@@ -77,13 +78,14 @@ pub(super) struct FoundLayer {
 impl<'a> Intake<'a> {
     /// Reads the whole archive.
     pub(super) fn read(
-        images: &'a Images,
+        layers: &'a LayerStore,
+        catalog: &'a Catalog,
         staging: &'a Staging<'a>,
         archive: &mut dyn Read,
         op: Option<&Op>,
     ) -> Result<Intake<'a>> {
-        let mut intake = Intake { images, staging, items: HashMap::new(), memory: 0 };
-        let window = images.layers.room.window;
+        let mut intake = Intake { layers, catalog, staging, items: HashMap::new(), memory: 0 };
+        let window = layers.room.window;
         let stream = decompress::reader(BufReader::with_capacity(256 << 10, archive), window)?;
         let mut unrecorded = Unrecorded;
         let mut tar = TarReader::new(BufReader::with_capacity(64 << 10, stream), &mut unrecorded);
@@ -178,7 +180,7 @@ impl<'a> Intake<'a> {
         if let Some(known) = self.known(&file.path)? {
             return self.check_known(known, file, &head, op);
         }
-        while running.pending.len() >= LAYERS_AT_ONCE.min(self.images.layers.room.at_once) {
+        while running.pending.len() >= LAYERS_AT_ONCE.min(self.layers.room.at_once) {
             if let Some(next) = running.pending.pop_front() {
                 self.settle(next)?;
             }
@@ -204,7 +206,7 @@ impl<'a> Intake<'a> {
     fn known(&self, path: &str) -> Result<Option<Digest>> {
         let digest = path.strip_prefix("blobs/sha256/").and_then(Digest::from_hex);
         Ok(match digest {
-            Some(digest) if self.images.has_layer(&digest)? => Some(digest),
+            Some(digest) if self.catalog.has_layer(&digest)? => Some(digest),
             _ => None,
         })
     }
@@ -247,8 +249,8 @@ impl<'a> Intake<'a> {
     }
 
     /// The images of the engine that takes it in.
-    pub(super) fn images(&self) -> &Images {
-        self.images
+    pub(super) fn catalog(&self) -> &Catalog {
+        self.catalog
     }
 
     /// Every path.
@@ -258,7 +260,7 @@ impl<'a> Intake<'a> {
 
     /// How much memory the operation may take.
     pub(super) fn room(&self) -> Room {
-        self.images.layers.room
+        self.layers.room
     }
 
     /// The JSON document at `path`, of at most `limit` bytes; `None`: there is none.

@@ -4,13 +4,13 @@
 //! its parent. As docker does, an image is made of each.
 
 use super::intake::{FoundLayer, Intake};
-use super::load::Loading;
+use super::loading::Loading;
 use super::{MAX_MANIFEST, json};
 use crate::error::{Error, Result};
 use crate::hex::is_hex_id;
-use crate::image::NewImage;
 use crate::image::config::{History, ImageConfig, MAX_CONFIG, RootFs};
 use crate::image::digest::Digest;
+use crate::image::publish::NewImage;
 use crate::image::reference::Reference;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;

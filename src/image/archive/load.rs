@@ -1,63 +1,26 @@
 //! Loading: archive in, images visible.
 
-use super::intake::{FoundLayer, Intake};
+use super::intake::Intake;
+use super::loading::Loading;
 use super::{docker, legacy, oci};
 use crate::error::{Error, Result};
-use crate::image::digest::Digest;
-use crate::image::{Emit, Images, NewImage, StagedLayers, Tell, labels, progress};
+use crate::image::catalog::Catalog;
+use crate::image::layer_store::LayerStore;
+use crate::image::publish::{NewImage, Publisher, StagedLayers};
+use crate::image::{Emit, Tell, labels, progress};
 use crate::model::{Event, Progress};
 use crate::op::Op;
-use crate::walls::Wall;
 use std::io::Read;
+use std::sync::Arc;
 
-/// The layers that the images of an archive need.
-#[derive(Default)]
-pub(super) struct Loading {
-    staged: StagedLayers,
-    /// Bytes of the images' configurations: documents of an archive can name one again and again.
-    documents: usize,
+/// Loads archives of images.
+pub(crate) struct Loader {
+    pub(in crate::image) layers: Arc<LayerStore>,
+    pub(in crate::image) catalog: Arc<Catalog>,
+    pub(in crate::image) publisher: Arc<Publisher>,
 }
 
-impl Loading {
-    /// Counts an image that is taken.
-    pub(super) fn image(&mut self, intake: &Intake<'_>, image: &NewImage) -> Result<()> {
-        self.documents += image.config.len() + size_of_val(image.layers.as_slice()) + size_of::<NewImage>();
-        let most = intake.room().documents;
-        match self.documents > most && Wall::ArchiveDocuments.stands() {
-            true => {
-                Err(Error::invalid(format!("archive: the configurations of its images take more than {most} bytes")))
-            }
-            false => Ok(()),
-        }
-    }
-
-    /// Checks that layer number `i`, found at `path` or not, is the one expected, and keeps it for the commit.
-    pub(super) fn layer(
-        &mut self,
-        intake: &Intake<'_>,
-        i: usize,
-        path: &str,
-        found: Option<FoundLayer>,
-        expected: &Digest,
-    ) -> Result<()> {
-        match found {
-            Some(found) if found.diff_id != *expected => Err(Error::invalid(format!(
-                "invalid diffID for layer {i}: expected \"{expected}\", got \"{}\"",
-                found.diff_id
-            ))),
-            Some(FoundLayer { staged: Some(staged), .. }) => {
-                self.staged.entry(*expected).or_insert(staged);
-                Ok(())
-            }
-            Some(_) => Ok(()),
-            // An archive may leave out what the store has.
-            None if intake.images().has_layer(expected)? => Ok(()),
-            None => Err(Error::invalid(format!("archive: the layer {path:?} is missing"))),
-        }
-    }
-}
-
-impl Images {
+impl Loader {
     /// Loads every image of an archive. Answers their names, or ids where they have none.
     pub(crate) fn load(
         &self,
@@ -67,7 +30,7 @@ impl Images {
         op: Option<&Op>,
     ) -> Result<Vec<String>> {
         let staging = self.layers.stage()?;
-        let mut intake = Intake::read(self, &staging, archive, op)?;
+        let mut intake = Intake::read(&self.layers, &self.catalog, &staging, archive, op)?;
         let mut loading = Loading::default();
         let mut images = docker::images(&mut intake, &mut loading)?;
         if images.is_none() {
@@ -82,7 +45,7 @@ impl Images {
             ));
         };
         self.tell_layers(&images, &loading.staged, tell)?;
-        let done = self.commit(&staging, &loading.staged, &images)?;
+        let done = self.publisher.publish(&staging, &loading.staged, &images)?;
         for image in &images {
             let id = image.id.to_string();
             emit(Event::image("load", &id, &id, &labels(&image.config)));
@@ -111,7 +74,7 @@ impl Images {
         let mut told = Vec::new();
         for diff_id in images.iter().flat_map(|image| &image.layers) {
             let Some((_, layer)) = staged.get(diff_id) else { continue };
-            if told.contains(diff_id) || self.has_layer(diff_id)? {
+            if told.contains(diff_id) || self.catalog.has_layer(diff_id)? {
                 continue;
             }
             told.push(*diff_id);

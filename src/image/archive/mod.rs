@@ -4,11 +4,15 @@ mod docker;
 mod intake;
 mod legacy;
 mod load;
+mod loading;
 mod oci;
 mod save;
 mod save_oci;
 
 pub(super) use intake::{stage_stream, stage_written};
+pub(crate) use load::Loader;
+pub(crate) use save::Saver;
+pub(crate) use save_oci::OciSaver;
 
 use crate::error::{Error, Result};
 

@@ -1,12 +1,12 @@
 //! The OCI image layout: `oci-layout`, `index.json`, `blobs/`.
 
 use super::intake::Intake;
-use super::load::Loading;
+use super::loading::Loading;
 use super::{MAX_MANIFEST, json};
 use crate::error::{Error, Result};
-use crate::image::NewImage;
 use crate::image::config::{ImageConfig, MAX_CONFIG};
 use crate::image::digest::Digest;
+use crate::image::publish::NewImage;
 use crate::image::reference::Reference;
 use crate::model::StringMap;
 use serde::Deserialize;

@@ -5,19 +5,23 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::hex::{is_hex, is_hex_id};
+use crate::image::catalog::{find, no_such};
 use crate::image::config::ImageConfig;
 use crate::image::digest::{Digest, Hasher, chain_ids};
 use crate::image::layer::recipe;
+use crate::image::layer_store::LayerStore;
 use crate::image::reference::Reference;
-use crate::image::{Emit, Images, find, labels, no_such, stored_digest};
+use crate::image::{Emit, labels, stored_digest};
 use crate::model::Event;
 use crate::op::Op;
+use crate::store::Db;
 use crate::store::images::{self as rows, ImageRow};
 use rusqlite::Transaction;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{BufWriter, Write};
+use std::sync::Arc;
 use tar::{EntryType, Header};
 
 /// An image to save, with what was asked of it.
@@ -38,7 +42,13 @@ struct ManifestItem {
     parent: Option<String>,
 }
 
-impl Images {
+/// Writes images as docker's archives.
+pub(crate) struct Saver {
+    pub(in crate::image) db: Arc<Db>,
+    pub(in crate::image) layers: Arc<LayerStore>,
+}
+
+impl Saver {
     /// Writes the named images to `archive`: a name with tag saves that tag, a repository all of its tags, an id or a
     /// digest the image without names.
     pub(crate) fn save(
@@ -55,7 +65,7 @@ impl Images {
             }
         }
         let mut saving = Saving {
-            images: self,
+            store: &self.layers,
             out: Tar::new(archive),
             op,
             done: HashSet::new(),
@@ -75,7 +85,7 @@ impl Images {
 }
 
 struct Saving<'a> {
-    images: &'a Images,
+    store: &'a LayerStore,
     out: Tar<'a>,
     op: Option<&'a Op>,
     /// Directories written.
@@ -138,7 +148,7 @@ impl Saving<'_> {
         }
         self.layers.insert(diff_id, *directory);
         self.out.entry(&path, EntryType::Regular, 0o644, size, mtime)?;
-        self.out.layer(self.images, &diff_id, size, self.op)
+        self.out.layer(self.store, &diff_id, size, self.op)
     }
 
     fn finish(mut self, manifest: Vec<ManifestItem>) -> Result<()> {
@@ -245,8 +255,8 @@ impl<'a> Tar<'a> {
 
 impl Tar<'_> {
     /// The content of an entry that is a layer's tar, checked as it goes out.
-    pub(super) fn layer(&mut self, images: &Images, diff_id: &Digest, size: u64, op: Option<&Op>) -> Result<()> {
-        let layer = images.layers.open_layer(diff_id)?;
+    pub(super) fn layer(&mut self, layers: &LayerStore, diff_id: &Digest, size: u64, op: Option<&Op>) -> Result<()> {
+        let layer = layers.open_layer(diff_id)?;
         let (mut hasher, mut written) = (Hasher::new(), 0u64);
         recipe::replay(&layer, &mut |bytes| {
             if let Some(op) = op {

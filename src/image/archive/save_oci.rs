@@ -5,22 +5,31 @@ use super::save::{Tar, Wanted, to_json, wanted};
 use crate::error::Result;
 use crate::image::config::ImageConfig;
 use crate::image::digest::Digest;
+use crate::image::layer_store::LayerStore;
 use crate::image::reference::Reference;
-use crate::image::{Emit, Images, host_architecture, labels, stored_digest};
+use crate::image::{Emit, host_architecture, labels, stored_digest};
 use crate::model::Event;
 use crate::op::Op;
+use crate::store::Db;
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::io::Write;
+use std::sync::Arc;
 use tar::EntryType;
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 
-impl Images {
-    /// Writes the named images to `archive`; names mean what they mean for [`Images::save`].
-    pub(crate) fn save_oci(
+/// Writes images as OCI layouts.
+pub(crate) struct OciSaver {
+    pub(in crate::image) db: Arc<Db>,
+    pub(in crate::image) layers: Arc<LayerStore>,
+}
+
+impl OciSaver {
+    /// Writes the named images to `archive`; names mean what they mean for [`super::Saver::save`].
+    pub(crate) fn save(
         &self,
         names: &[String],
         archive: &mut dyn Write,
@@ -38,7 +47,7 @@ impl Images {
             for (diff_id, size) in &image.layers {
                 if done.insert(*diff_id) {
                     out.entry(&path(diff_id), EntryType::Regular, 0o644, *size, 0)?;
-                    out.layer(self, diff_id, *size, op)?;
+                    out.layer(&self.layers, diff_id, *size, op)?;
                 }
             }
             let mut document = |bytes: &[u8]| {

@@ -1,6 +1,6 @@
 //! Reading a blob to its end, over any number of connections.
 
-use super::part::Part;
+use super::partial_download::Part;
 use super::{ATTEMPTS, Say, back_off, is_passing};
 use crate::error::{Error, ErrorKind, Result};
 use crate::image::digest::{Digest, Hasher};

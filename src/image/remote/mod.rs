@@ -3,22 +3,28 @@
 //! The work happens on threads of its own; the caller's thread hands on what they say, and stops them when its
 //! operation ends or a message is refused.
 
-mod again;
 mod blob;
-mod flights;
+mod import_url;
 mod manifest;
-mod part;
+mod partial_download;
+mod progress_reader;
 mod pull;
 mod push;
+mod refetch;
 mod schema1;
 mod search;
-mod told;
+mod singleflight;
 
-pub(super) use flights::Flights;
-pub(crate) use told::Told;
+pub(crate) use import_url::{UrlImport, UrlImporter};
+pub(crate) use progress_reader::ProgressReader;
+pub(crate) use pull::Puller;
+pub(crate) use push::Pusher;
+pub(super) use refetch::Refetcher;
+pub(crate) use search::search;
+pub(super) use singleflight::Flights;
 
+use super::Tell;
 use super::reference::Reference;
-use super::{Images, Tell, stored_digest};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::thread;
 use crate::model::{AuthStatus, Progress, RegistryAuth, RegistryOptions};
@@ -42,15 +48,13 @@ impl Say {
     }
 }
 
-impl Images {
-    /// Checks credentials against the registry that they are for.
-    pub(crate) fn login(&self, options: &RegistryOptions, auth: &RegistryAuth, op: Option<&Op>) -> Result<AuthStatus> {
-        let domain = login_domain(&auth.serveraddress)?;
-        let transport = Transport::new(options.clone());
-        let token =
-            beside(&transport, &mut |_| Ok(()), op, |_| Client::connect(&transport, &domain, auth.clone())?.login())?;
-        Ok(AuthStatus { status: "Login Succeeded".into(), identity_token: token })
-    }
+/// Checks credentials against the registry that they are for.
+pub(crate) fn login(options: &RegistryOptions, auth: &RegistryAuth, op: Option<&Op>) -> Result<AuthStatus> {
+    let domain = login_domain(&auth.serveraddress)?;
+    let transport = Transport::new(options.clone());
+    let token =
+        beside(&transport, &mut |_| Ok(()), op, |_| Client::connect(&transport, &domain, auth.clone())?.login())?;
+    Ok(AuthStatus { status: "Login Succeeded".into(), identity_token: token })
 }
 
 /// The host that a login's server address means: a host, or a URL of the registry.

@@ -1,33 +1,46 @@
 //! Pulling: manifest, configuration, layers that are missing, then all at once visible.
 
 use super::blob::BlobReader;
-use super::flights::Claims;
 use super::manifest::{ACCEPT, Document, Manifest, read};
-use super::part::{Awaited, Part};
+use super::partial_download::{Awaited, Part};
 use super::schema1::Old;
+use super::singleflight::{Claims, Flights};
 use super::{Say, beside, in_parallel};
 use crate::error::{Error, ErrorKind, Result};
+use crate::image::catalog::Catalog;
 use crate::image::config::ImageConfig;
 use crate::image::digest::Digest;
 use crate::image::layer::{Staged, Workers};
-use crate::image::layers::Staging;
+use crate::image::layer_store::{LayerStore, Staging};
+use crate::image::publish::{NewImage, Publisher, StagedLayers};
 use crate::image::reference::Reference;
-use crate::image::{Emit, Images, NewImage, StagedLayers, Tell, progress};
+use crate::image::{Emit, Tell, progress};
 use crate::model::{Event, PullImage, RegistryOptions};
 use crate::op::Op;
 use crate::registry::{Client, Repository, Transport};
 use crate::store::blobs::{self, BlobRow};
-use crate::store::{Flush, images as rows};
+use crate::store::{Db, Flush, images as rows};
 use crate::walls::Wall;
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::io::Read;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Lists in lists.
 const MAX_DEPTH: u32 = 3;
 
-impl Images {
+/// Pulls images.
+pub(crate) struct Puller {
+    pub(in crate::image) db: Arc<Db>,
+    pub(in crate::image) layers: Arc<LayerStore>,
+    pub(in crate::image) catalog: Arc<Catalog>,
+    pub(in crate::image) publisher: Arc<Publisher>,
+    /// The layers that pulls of this program are fetching.
+    pub(in crate::image) flights: Flights,
+}
+
+impl Puller {
     /// Pulls an image, or every tag of a repository. Answers the references as they are stored.
     pub(crate) fn pull(
         &self,
@@ -44,7 +57,7 @@ impl Images {
             let attempt = |client: Client<'_>, events: &mut Vec<Event>| {
                 let repository = client.repository(reference.path(), false);
                 let pull = Pull {
-                    images: self,
+                    puller: self,
                     transport: &transport,
                     repository: &repository,
                     say: &say,
@@ -97,7 +110,7 @@ fn explain(error: Error, reference: &Reference) -> Error {
 
 /// A pull under way.
 pub(super) struct Pull<'a> {
-    pub(super) images: &'a Images,
+    pub(super) puller: &'a Puller,
     pub(super) transport: &'a Transport,
     pub(super) repository: &'a Repository<'a>,
     pub(super) say: &'a Say,
@@ -170,13 +183,13 @@ impl Pull<'_> {
         }
         let stored = reference.to_string();
         let id = image.id.to_string();
-        let before = self.images.db.read(|tx| rows::named(tx, &stored))?;
+        let before = self.puller.db.read(|tx| rows::named(tx, &stored))?;
         let labels = crate::image::labels(&image.config);
         let diff_ids = image.layers.clone();
         // Before the flush: content that nobody needs any more need not go to the disk. The parts stay locked until the
         // layers are there for everybody: a pull that waits for one would download it again.
         fetched.parts.iter_mut().for_each(Part::reset);
-        self.images.commit(&fetched.staging, &fetched.layers, &[NewImage { names, ..image }])?;
+        self.puller.publisher.publish(&fetched.staging, &fetched.layers, &[NewImage { names, ..image }])?;
         if let Described::Image(manifest) = &described {
             self.note(manifest, &diff_ids, &fetched.unpacked)?;
         }
@@ -228,7 +241,7 @@ impl Pull<'_> {
     /// The configuration that a manifest names.
     pub(super) fn config(&self, manifest: &Manifest) -> Result<Vec<u8>> {
         let size = manifest.config.size;
-        if size > self.images.layers.room.document() as u64 {
+        if size > self.puller.layers.room.document() as u64 {
             return Err(Error::invalid(format!("an image configuration of {size} bytes")));
         }
         BlobReader::new(self.transport, self.repository, manifest.config.digest()?, size, None, None).small()
@@ -237,7 +250,7 @@ impl Pull<'_> {
     /// Fetches the configuration and the layers that the store lacks.
     fn content(&self, manifest: &Manifest) -> Result<(NewImage, Fetched<'_>)> {
         let (id, config) = (manifest.config.digest()?, self.config(manifest)?);
-        let (parsed, diff_ids) = ImageConfig::read(&config, self.images.layers.room.values)?;
+        let (parsed, diff_ids) = ImageConfig::read(&config, self.puller.layers.room.values)?;
         if diff_ids.len() != manifest.layers.len() {
             return Err(Error::invalid("layers from manifest don't match image configuration"));
         }
@@ -267,7 +280,7 @@ impl Pull<'_> {
         let diff_ids = layers.iter().map(|layer| fetched.unpacked.get(&layer.digest).copied().ok_or_else(missing));
         let diff_ids = diff_ids.collect::<Result<Vec<Digest>>>()?;
         let config = old.config(&diff_ids)?;
-        let (parsed, diff_ids) = ImageConfig::read(&config, self.images.layers.room.values)?;
+        let (parsed, diff_ids) = ImageConfig::read(&config, self.puller.layers.room.values)?;
         let (id, created) = (Digest::of(&config), parsed.created_ns());
         Ok((
             NewImage { id, config, created, layers: diff_ids, parent: None, names: Vec::new(), made_here: false },
@@ -277,17 +290,17 @@ impl Pull<'_> {
 
     /// Fetches the layers that the store lacks.
     fn fetch(&self, layers: &[Layer]) -> Result<Fetched<'_>> {
-        let has = |layer: &Layer| layer.diff_id.map_or(Ok(false), |diff_id| self.images.has_layer(&diff_id));
+        let has = |layer: &Layer| layer.diff_id.map_or(Ok(false), |diff_id| self.puller.catalog.has_layer(&diff_id));
         for layer in layers {
             let status = if has(layer)? { "Already exists" } else { "Pulling fs layer" };
             self.say.tell(progress::step(status, &layer.digest.short()));
         }
-        let claims = self.images.flights.claim(
+        let claims = self.puller.flights.claim(
             layers.iter().map(Layer::key),
             |key| layers.iter().find(|layer| layer.key() == *key).map_or(Ok(true), has),
             |key| {
                 let digest = layers.iter().find(|layer| layer.key() == *key).map_or(*key, |layer| layer.digest);
-                let mut awaited = Awaited::of(&self.images.layers, digest);
+                let mut awaited = Awaited::of(&self.puller.layers, digest);
                 move || self.transport.check().and_then(|()| awaited.check(Instant::now()))
             },
         )?;
@@ -295,16 +308,16 @@ impl Pull<'_> {
         let mut wanted: Vec<&Layer> = layers.iter().filter(|layer| claims.held.contains(&layer.key())).collect();
         wanted.retain(|layer| seen.insert(layer.key()));
         let parts = self.parts(&wanted, has)?;
-        let staging = self.images.layers.stage()?;
+        let staging = self.puller.layers.stage()?;
         let mut jobs = Vec::new();
         for layer in wanted {
             let Some((_, part)) = parts.iter().find(|(digest, _)| *digest == layer.digest) else { continue };
-            if jobs.len() >= self.images.layers.room.at_once {
+            if jobs.len() >= self.puller.layers.room.at_once {
                 self.say.tell(progress::step("Waiting", &layer.digest.short()));
             }
             jobs.push((layer, part));
         }
-        let done = in_parallel(self.transport, self.images.layers.room.at_once, jobs, |(layer, part)| {
+        let done = in_parallel(self.transport, self.puller.layers.room.at_once, jobs, |(layer, part)| {
             self.layer(&staging, layer, &mut part.lock())
         })?;
         let mut unpacked = HashMap::new();
@@ -326,7 +339,7 @@ impl Pull<'_> {
         wanted.dedup_by_key(|layer| layer.digest);
         let mut parts = Vec::new();
         for layer in wanted {
-            let part = self.images.layers.part(self.transport, &layer.digest, layer.size, self.parts_limit)?;
+            let part = self.puller.layers.part(self.transport, &layer.digest, layer.size, self.parts_limit)?;
             // The program that held the lock before may have brought the layer.
             if !has(layer)? {
                 parts.push((layer.digest, part.into()));
@@ -397,7 +410,7 @@ impl Pull<'_> {
     /// blobs) or once. Of a layer that the store had already, the manifest alone says so, and may lie.
     fn note(&self, manifest: &Manifest, diff_ids: &[Digest], unpacked: &HashMap<Digest, Digest>) -> Result<()> {
         let (domain, repository) = (self.repository.domain(), &self.repository.path);
-        self.images.db.write(Flush::Lazy, |tx| {
+        self.puller.db.write(Flush::Lazy, |tx| {
             for (layer, diff_id) in manifest.layers.iter().zip(diff_ids) {
                 if !layer.media_type.ends_with("gzip") {
                     continue;

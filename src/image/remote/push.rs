@@ -1,23 +1,26 @@
 //! Pushing: the layers that the registry lacks, the configuration, and last the manifest.
 
 use super::manifest::{CONFIG, Descriptor, LAYER, Manifest, SCHEMA2};
-use super::{ATTEMPTS, Say, back_off, beside, in_parallel, is_passing, stored_digest};
+use super::{ATTEMPTS, Say, back_off, beside, in_parallel, is_passing};
 use crate::error::{Error, ErrorKind, Result};
+use crate::image::catalog::no_such;
 use crate::image::digest::{Digest, Hasher};
 use crate::image::gzip::Gzip;
 use crate::image::layer::recipe;
+use crate::image::layer_store::LayerStore;
 use crate::image::reference::Reference;
-use crate::image::{Emit, Images, Tell, labels, name_row, progress};
+use crate::image::{Emit, Tell, labels, name_row, progress, stored_digest};
 use crate::kernel::thread;
 use crate::model::{Event, Progress, ProgressDetail, PushImage, RegistryOptions};
 use crate::op::Op;
 use crate::registry::{Client, Repository, Transport, Upload, Url};
 use crate::store::blobs::{self, BlobRow};
-use crate::store::{Flush, images as rows};
+use crate::store::{Db, Flush, images as rows};
 use crate::time::now_ns;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use std::collections::HashSet;
 use std::io::{self, Read, Write};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Speed counts for more than the last percent here.
@@ -39,7 +42,13 @@ struct Named {
     layers: Vec<(Digest, u64)>,
 }
 
-impl Images {
+/// Pushes images.
+pub(crate) struct Pusher {
+    pub(in crate::image) db: Arc<Db>,
+    pub(in crate::image) layers: Arc<LayerStore>,
+}
+
+impl Pusher {
     /// Pushes one tag, or every tag of a repository that is here.
     pub(crate) fn push(
         &self,
@@ -59,7 +68,7 @@ impl Images {
             say.tell(progress::line(format!("The push refers to repository [{full}]"), ""));
             let client = Client::connect(&transport, reference.domain(), request.auth.clone())?;
             let repository = client.repository(reference.path(), true);
-            let push = Push { images: self, transport: &transport, repository: &repository, say: &say };
+            let push = Push { pusher: self, transport: &transport, repository: &repository, say: &say };
             images.iter().try_for_each(|image| push.one(image, &mut events))
         });
         events.into_iter().for_each(emit);
@@ -83,7 +92,7 @@ impl Images {
                 if reference.tag().is_some() && row.name != reference.to_string() {
                     continue;
                 }
-                let image = rows::get(tx, &row.image_id)?.ok_or_else(|| crate::image::no_such(&row.name))?;
+                let image = rows::get(tx, &row.image_id)?.ok_or_else(|| no_such(&row.name))?;
                 let mut layers = Vec::new();
                 for (diff_id, size) in rows::tars(tx, &image.id)? {
                     layers.push((stored_digest(&diff_id)?, u64::try_from(size).unwrap_or(0)));
@@ -106,7 +115,7 @@ impl Images {
 }
 
 struct Push<'a> {
-    images: &'a Images,
+    pusher: &'a Pusher,
     transport: &'a Transport,
     repository: &'a Repository<'a>,
     say: &'a Say,
@@ -117,10 +126,10 @@ impl Push<'_> {
         let mut seen = HashSet::new();
         let unique: Vec<(Digest, u64)> = image.layers.iter().copied().filter(|(id, _)| seen.insert(*id)).collect();
         for (i, (diff_id, _)) in unique.iter().enumerate() {
-            let status = if i < self.images.layers.room.at_once { "Preparing" } else { "Waiting" };
+            let status = if i < self.pusher.layers.room.at_once { "Preparing" } else { "Waiting" };
             self.say.tell(progress::step(status, &diff_id.short()));
         }
-        let done = in_parallel(self.transport, self.images.layers.room.at_once, unique.clone(), |(diff_id, size)| {
+        let done = in_parallel(self.transport, self.pusher.layers.room.at_once, unique.clone(), |(diff_id, size)| {
             self.layer(&diff_id, size).inspect_err(|_| {
                 self.say.tell(progress::step("Image push failed", &diff_id.short()));
             })
@@ -152,7 +161,7 @@ impl Push<'_> {
     /// The image is known by this digest too from now on.
     fn remember(&self, image: &Named, digest: &str) -> Result<()> {
         let reference = image.reference.clone().with_digest(digest)?;
-        self.images.db.write(Flush::Durable, |tx| {
+        self.pusher.db.write(Flush::Durable, |tx| {
             let id = image.id.to_string();
             if rows::get(tx, &id)?.is_some() {
                 rows::set_name(tx, &name_row(&reference, &id), now_ns())?;
@@ -164,7 +173,7 @@ impl Push<'_> {
     /// Brings one layer there, whichever way is cheapest.
     fn layer(&self, diff_id: &Digest, tar_size: u64) -> Result<Descriptor> {
         let id = diff_id.short();
-        let known = self.images.db.read(|tx| blobs::of(tx, &diff_id.to_string(), self.repository.domain()))?;
+        let known = self.pusher.db.read(|tx| blobs::of(tx, &diff_id.to_string(), self.repository.domain()))?;
         if let Some(blob) = self.there_already(diff_id, &known)? {
             self.say.tell(progress::step("Layer already exists", &id));
             return self.noted(diff_id, blob);
@@ -211,7 +220,7 @@ impl Push<'_> {
             asked.push(&blob.digest);
             match self.repository.has_blob(&blob.digest)? {
                 Some(size) if size.is_none_or(|size| size == blob.size) => return Ok(Some(blob.clone())),
-                _ if blob.repository == self.repository.path => self.images.db.write(Flush::Lazy, |tx| {
+                _ if blob.repository == self.repository.path => self.pusher.db.write(Flush::Lazy, |tx| {
                     blobs::remove(tx, &diff_id.to_string(), self.repository.domain(), &blob.repository)
                 })?,
                 _ => {}
@@ -223,7 +232,7 @@ impl Push<'_> {
     /// Notes that this repository has the blob; answers how a manifest names it.
     fn noted(&self, diff_id: &Digest, blob: BlobRow) -> Result<Descriptor> {
         let blob = BlobRow { repository: self.repository.path.clone(), ..blob };
-        self.images
+        self.pusher
             .db
             .write(Flush::Lazy, |tx| blobs::put(tx, &diff_id.to_string(), self.repository.domain(), &blob))?;
         Ok(Descriptor { media_type: LAYER.into(), size: blob.size, digest: blob.digest })
@@ -268,7 +277,7 @@ impl Push<'_> {
 
     /// The gzip form of a layer, as pieces to `out`. Answers its digest and size.
     fn compress(&self, diff_id: &Digest, tar_size: u64, out: Sender<Vec<u8>>) -> Result<(Digest, u64)> {
-        let layer = self.images.layers.open_layer(diff_id)?;
+        let layer = self.pusher.layers.open_layer(diff_id)?;
         let pieces = Pieces { out, piece: Vec::with_capacity(PIECE), hasher: Hasher::new(), size: 0 };
         let mut gzip = Gzip::new(pieces, LEVEL);
         let (mut hasher, mut done, mut told) = (Hasher::new(), 0u64, Instant::now());

@@ -2,7 +2,6 @@
 
 use super::{beside, login_domain};
 use crate::error::{Error, Result};
-use crate::image::Images;
 use crate::model::{RegistryOptions, SearchImages, SearchResult, split_registry};
 use crate::op::Op;
 use crate::registry::{Client, Transport};
@@ -11,27 +10,20 @@ use crate::registry::{Client, Transport};
 const RESULTS: i64 = 25;
 const MOST: i64 = 100;
 
-impl Images {
-    /// Asks the registry that the term names (or the default one) for images.
-    pub(crate) fn search(
-        &self,
-        options: &RegistryOptions,
-        request: &SearchImages,
-        op: Option<&Op>,
-    ) -> Result<Vec<SearchResult>> {
-        let limit = request.limit.unwrap_or(RESULTS);
-        if !(1..=MOST).contains(&limit) {
-            return Err(Error::invalid(format!("Limit {limit} is outside the range of [1, {MOST}]")));
-        }
-        let filter = Filter::read(request)?;
-        let (domain, term) = split(&request.term)?;
-        let transport = Transport::new(options.clone());
-        let found = beside(&transport, &mut |_| Ok(()), op, |_| {
-            let client = Client::connect(&transport, Client::index_of(&domain), request.auth.clone())?;
-            client.search(term, limit.unsigned_abs() as usize)
-        })?;
-        Ok(found.into_iter().filter(|result| filter.takes(result)).collect())
+/// Asks the registry that the term names (or the default one) for images.
+pub(crate) fn search(options: &RegistryOptions, request: &SearchImages, op: Option<&Op>) -> Result<Vec<SearchResult>> {
+    let limit = request.limit.unwrap_or(RESULTS);
+    if !(1..=MOST).contains(&limit) {
+        return Err(Error::invalid(format!("Limit {limit} is outside the range of [1, {MOST}]")));
     }
+    let filter = Filter::read(request)?;
+    let (domain, term) = split(&request.term)?;
+    let transport = Transport::new(options.clone());
+    let found = beside(&transport, &mut |_| Ok(()), op, |_| {
+        let client = Client::connect(&transport, Client::index_of(&domain), request.auth.clone())?;
+        client.search(term, limit.unsigned_abs() as usize)
+    })?;
+    Ok(found.into_iter().filter(|result| filter.takes(result)).collect())
 }
 
 /// The registry and the words of a term. The default registry's own images are found by their short names.

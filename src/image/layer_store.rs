@@ -26,7 +26,7 @@ const TMP: &str = "tmp";
 const PREFIX: &str = "image-";
 
 /// The layers of one engine root.
-pub(crate) struct Layers {
+pub(crate) struct LayerStore {
     root: PathBuf,
     layers: OwnedFd,
     tmp: OwnedFd,
@@ -38,17 +38,17 @@ pub(crate) struct Layers {
 
 /// The exclusive right to move layers in and out. Ends when dropped.
 pub(crate) struct Moving<'a> {
-    layers: &'a Layers,
+    layers: &'a LayerStore,
     /// A descriptor of its own: flock belongs to the open file.
     _lock: OwnedFd,
 }
 
-impl Layers {
+impl LayerStore {
     /// Opens the layers of the existing directory `root`, making what is missing (mode 0700).
-    pub(crate) fn open(root: &Path, durability: Durability, room: Room) -> Result<Layers> {
+    pub(crate) fn open(root: &Path, durability: Durability, room: Room) -> Result<LayerStore> {
         let open = |name: &str| tree::make_dir(&root.join(name), 0o700);
         let (layers, tmp, leftovers) = (open(LAYERS)?, open(TMP)?, Leftovers::default());
-        Ok(Layers { root: root.to_owned(), layers, tmp, durability, room, leftovers })
+        Ok(LayerStore { root: root.to_owned(), layers, tmp, durability, room, leftovers })
     }
 
     /// The unpacked tree of a layer, for an overlay mount.
@@ -81,6 +81,16 @@ impl Layers {
     /// The directory for what is not whole yet.
     pub(super) fn tmp(&self) -> BorrowedFd<'_> {
         self.tmp.as_fd()
+    }
+
+    /// A file without a name, for what an operation must remember.
+    pub(crate) fn unnamed_file(&self) -> Result<OwnedFd> {
+        tree::unnamed_file(self.tmp())
+    }
+
+    /// How many values a document from outside may have.
+    pub(crate) fn most_values(&self) -> usize {
+        self.room.values
     }
 
     /// A new staging directory of ours.
@@ -245,7 +255,7 @@ fn lost(diff_id: &Digest) -> Error {
 
 /// A directory of ours for what is not visible yet; removed with what is left in it when dropped.
 pub(crate) struct Staging<'a> {
-    layers: &'a Layers,
+    layers: &'a LayerStore,
     name: String,
     dir: OwnedFd,
     count: AtomicU64,

@@ -1,6 +1,6 @@
 //! Parts of blobs whose downloads were cut off: `root/tmp/part-<64 hex of the blob's digest>`, kept within bounds.
 
-use super::layers::Layers;
+use super::layer_store::LayerStore;
 use crate::error::Result;
 use crate::kernel::tree::{self, Lock};
 use std::os::fd::AsFd;
@@ -10,8 +10,8 @@ pub(super) const PREFIX: &str = "part-";
 /// How long a part is kept that nobody goes on with.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
-impl Layers {
-    /// [`Layers::sweep_parts`] of what is there.
+impl LayerStore {
+    /// [`LayerStore::sweep_parts`] of what is there.
     #[cfg(feature = "registry")]
     pub(crate) fn sweep_parts_now(&self, limit: u64) -> Result<()> {
         self.sweep_parts(tree::names(self.tmp())?, limit)

@@ -2,12 +2,12 @@
 //!
 //! A part is locked by whoever downloads the blob, in whichever program: others wait for it, then find the layer there
 //! or go on where it ended. What it holds is taken for nothing before the whole blob has its digest. Parts end with the
-//! pull that they were for; those of pulls that failed stay, within the bounds that [`Layers::sweep_parts`] keeps.
+//! pull that they were for; those of pulls that failed stay, within the bounds that [`LayerStore::sweep_parts`] keeps.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::image::digest::Digest;
-use crate::image::layers::Layers;
-use crate::image::parts::PREFIX;
+use crate::image::layer_store::LayerStore;
+use crate::image::partial_gc::PREFIX;
 use crate::kernel::tree::{self, Lock};
 use crate::registry::Transport;
 use std::fs::File;
@@ -23,14 +23,14 @@ const STANDSTILL: Duration = Duration::from_secs(3600);
 
 /// Another pull's download of a layer, which is waited for as long as it gets on.
 pub(super) struct Awaited<'a> {
-    layers: &'a Layers,
+    layers: &'a LayerStore,
     digest: Digest,
     have: u64,
     until: Instant,
 }
 
 impl<'a> Awaited<'a> {
-    pub(super) fn of(layers: &'a Layers, digest: Digest) -> Awaited<'a> {
+    pub(super) fn of(layers: &'a LayerStore, digest: Digest) -> Awaited<'a> {
         Awaited { layers, digest, have: 0, until: Instant::now() + STANDSTILL }
     }
 
@@ -67,7 +67,7 @@ pub(crate) struct Part<'a> {
     idle: bool,
 }
 
-impl Layers {
+impl LayerStore {
     /// The part of the blob `digest` of `size` bytes, where no other pull has it; its content is bounded by `limit`.
     fn try_part(&self, digest: &Digest, size: u64, limit: u64) -> Result<Option<Part<'_>>> {
         let (tmp, name) = (self.tmp(), name_of(digest));
@@ -158,13 +158,13 @@ mod tests {
 
     const LIMIT: u64 = 10 << 20;
 
-    struct Dir(std::path::PathBuf, Layers);
+    struct Dir(std::path::PathBuf, LayerStore);
 
     impl Dir {
         fn new(name: &str) -> Dir {
             let dir = std::env::temp_dir().join(format!("coracle-parts-{name}-{}", std::process::id()));
             std::fs::create_dir_all(&dir).unwrap();
-            let layers = Layers::open(&dir, Durability::Off, Room::WIDE).unwrap();
+            let layers = LayerStore::open(&dir, Durability::Off, Room::WIDE).unwrap();
             Dir(dir, layers)
         }
         fn names(&self) -> Vec<String> {

@@ -1,20 +1,29 @@
 //! Fetching again what is damaged here: from the repositories that its images came from or went to.
 
-use super::pull::{Described, Layer, Pull};
+use super::pull::{Described, Layer, Pull, Puller};
 use super::{Say, beside};
 use crate::error::{Error, ErrorKind, Result};
 use crate::image::digest::Digest;
-use crate::image::layers::Staging;
+use crate::image::layer_store::{LayerStore, Staging};
 use crate::image::reference::Reference;
-use crate::image::verify::Repair;
-use crate::image::{Images, stored_digest};
+use crate::image::repair::Repair;
+use crate::image::stored_digest;
 use crate::registry::{Client, Transport, auth_for};
+use crate::store::Db;
 use crate::store::images as rows;
+use std::sync::Arc;
 
-impl Images {
+/// Fetches the content of damaged layers and configurations again.
+pub(crate) struct Refetcher {
+    pub(in crate::image) db: Arc<Db>,
+    pub(in crate::image) layers: Arc<LayerStore>,
+    pub(in crate::image) puller: Arc<Puller>,
+}
+
+impl Refetcher {
     /// Stages a layer of the store anew, and has `place` put what has that name in the staging in its place. Nothing is
     /// left to do where the layer's directory is not the one that was `seen` damaged any more.
-    pub(in crate::image) fn fetch_again(
+    pub(in crate::image) fn layer(
         &self,
         repair: &Repair<'_>,
         staging: &Staging<'_>,
@@ -49,7 +58,7 @@ impl Images {
     }
 
     /// The configuration of an image of the store.
-    pub(in crate::image) fn fetch_config(&self, repair: &Repair<'_>, id: &Digest) -> Result<Vec<u8>> {
+    pub(in crate::image) fn config(&self, repair: &Repair<'_>, id: &Digest) -> Result<Vec<u8>> {
         self.with_sources(repair, &[id.to_string()], |pull, _, described| match described {
             Described::Image(manifest) if manifest.config.digest()? == *id => pull.config(manifest),
             _ => Err(Error::not_found("its manifest names another configuration")),
@@ -74,8 +83,13 @@ impl Images {
                     let client = Client::connect(&transport, reference.domain(), auth)?;
                     let repository = client.repository(reference.path(), false);
                     let parts_limit = repair.options.parts_limit;
-                    let pull =
-                        Pull { images: self, transport: &transport, repository: &repository, say: &say, parts_limit };
+                    let pull = Pull {
+                        puller: &self.puller,
+                        transport: &transport,
+                        repository: &repository,
+                        say: &say,
+                        parts_limit,
+                    };
                     let (_, described) = pull.manifest(&reference)?;
                     get(&pull, image, &described)
                 });

@@ -1,0 +1,42 @@
+//! Downloads of files that report their progress.
+
+use super::Say;
+use crate::image::progress;
+use crate::registry::Download;
+use std::io::{self, Read};
+use std::time::{Duration, Instant};
+
+/// How often a download tells how far it is.
+const OFTEN: Duration = Duration::from_millis(100);
+
+/// A download that tells how far it is, and fails where it ends before its length.
+pub(crate) struct ProgressReader<'a> {
+    download: &'a mut Download,
+    what: &'a str,
+    say: &'a Say,
+    taken: u64,
+    told: Instant,
+}
+
+impl<'a> ProgressReader<'a> {
+    pub(crate) fn new(download: &'a mut Download, what: &'a str, say: &'a Say) -> ProgressReader<'a> {
+        ProgressReader { download, what, say, taken: 0, told: Instant::now() }
+    }
+}
+
+impl Read for ProgressReader<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let n = self.download.read(out)?;
+        let ended = n == 0 && !out.is_empty();
+        self.taken += n as u64;
+        let total = self.download.length.unwrap_or(0);
+        if ended && self.taken < total {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "unexpected EOF"));
+        }
+        if ended || self.told.elapsed() > OFTEN {
+            self.told = Instant::now();
+            self.say.tell(progress::bar(self.what, "", self.taken, total));
+        }
+        Ok(n)
+    }
+}
