@@ -45,39 +45,19 @@ impl Instruction {
         cmd_set: &mut bool,
         expander: &Expander<'_>,
     ) -> Result<Option<String>> {
-        let all = |texts: &[String]| texts.iter().map(|text| expander.word(text)).collect::<Result<Vec<_>>>();
         Ok(Some(match self {
             Instruction::Cmd(command) => {
-                let words = command.words(config);
-                let comment = format!("CMD {}", quoted_list(&words));
-                config.cmd = Some(words);
                 *cmd_set |= !command.words.is_empty();
-                comment
+                cmd(config, command)
             }
-            Instruction::Entrypoint(command) => {
-                let words = if command.words.is_empty() { Vec::new() } else { command.words(config) };
-                let comment = format!("ENTRYPOINT {}", quoted_list(&words));
-                config.entrypoint = if words.is_empty() { None } else { Some(words) };
-                if !*cmd_set {
-                    // A command of before belonged to another entry point.
-                    config.cmd = None;
-                }
-                comment
-            }
+            Instruction::Entrypoint(command) => entrypoint(config, command, *cmd_set),
             Instruction::Env(pairs) => {
                 let list = config.env.get_or_insert_default();
                 let comment = told("ENV", pairs, expander, |name, value| set(list, name, value))?;
                 check_all("the environment", list.iter().map(String::as_str))?;
                 comment
             }
-            Instruction::Expose(words) => {
-                let mut ports = Vec::new();
-                for word in words {
-                    ports.extend(expander.words(word)?);
-                }
-                config.exposed_ports.extend(exposed(&ports)?);
-                format!("EXPOSE {}", ports.join(" "))
-            }
+            Instruction::Expose(words) => expose(config, words, expander)?,
             Instruction::Healthcheck(check) => {
                 config.healthcheck = Some(inherit(check, config.healthcheck.take().unwrap_or_default()));
                 format!("HEALTHCHECK {}", shown_check(check))
@@ -97,36 +77,13 @@ impl Instruction {
                 config.shell = Some(words.clone());
                 format!("SHELL {}", shown_list(words))
             }
-            Instruction::StopSignal(text) => {
-                let signal = expander.word(text)?;
-                if !parse_signal(&signal).is_ok_and(signal_exists) {
-                    return Err(Error::invalid(format!("Invalid signal: {signal}")));
-                }
-                config.stop_signal.clone_from(&signal);
-                format!("STOPSIGNAL {signal}")
-            }
+            Instruction::StopSignal(text) => stop_signal(config, expander.word(text)?)?,
             Instruction::User(text) => {
                 config.user = expander.word(text)?;
                 format!("USER {}", config.user)
             }
-            Instruction::Volume(paths) => {
-                let paths = all(paths)?;
-                if paths.iter().any(String::is_empty) {
-                    return Err(Error::invalid("VOLUME specified can not be an empty string"));
-                }
-                config.volumes.get_or_insert_default().extend(paths.iter().map(|path| (path.clone(), Empty {})));
-                format!("VOLUME {}", shown_list(&paths))
-            }
-            Instruction::Workdir(path) => {
-                let path = expander.word(path)?;
-                config.working_dir = match path.chars().next() {
-                    None => return Err(Error::invalid("cannot normalise nothing")),
-                    // As it was written; containers of the image have it in its final form.
-                    Some('/') => path,
-                    Some(_) => clean(&format!("{}/{path}", config.working_dir)),
-                };
-                format!("WORKDIR {}", config.working_dir)
-            }
+            Instruction::Volume(paths) => volume(config, paths, expander)?,
+            Instruction::Workdir(path) => workdir(config, expander.word(path)?)?,
             Instruction::Add(_)
             | Instruction::Arg(_)
             | Instruction::Copy(_)
@@ -135,6 +92,61 @@ impl Instruction {
             | Instruction::Run(_) => return Ok(None),
         }))
     }
+}
+
+fn cmd(config: &mut ContainerConfig, command: &Command) -> String {
+    let words = command.words(config);
+    let comment = format!("CMD {}", quoted_list(&words));
+    config.cmd = Some(words);
+    comment
+}
+
+/// `keeps_cmd`: the command was set beside this entry point; an earlier one belonged to another entry point.
+fn entrypoint(config: &mut ContainerConfig, command: &Command, keeps_cmd: bool) -> String {
+    let words = if command.words.is_empty() { Vec::new() } else { command.words(config) };
+    let comment = format!("ENTRYPOINT {}", quoted_list(&words));
+    config.entrypoint = if words.is_empty() { None } else { Some(words) };
+    if !keeps_cmd {
+        config.cmd = None;
+    }
+    comment
+}
+
+fn expose(config: &mut ContainerConfig, words: &[String], expander: &Expander<'_>) -> Result<String> {
+    let mut ports = Vec::new();
+    for word in words {
+        ports.extend(expander.words(word)?);
+    }
+    config.exposed_ports.extend(exposed(&ports)?);
+    Ok(format!("EXPOSE {}", ports.join(" ")))
+}
+
+fn stop_signal(config: &mut ContainerConfig, signal: String) -> Result<String> {
+    if !parse_signal(&signal).is_ok_and(signal_exists) {
+        return Err(Error::invalid(format!("Invalid signal: {signal}")));
+    }
+    let comment = format!("STOPSIGNAL {signal}");
+    config.stop_signal = signal;
+    Ok(comment)
+}
+
+fn volume(config: &mut ContainerConfig, paths: &[String], expander: &Expander<'_>) -> Result<String> {
+    let paths = paths.iter().map(|path| expander.word(path)).collect::<Result<Vec<_>>>()?;
+    if paths.iter().any(String::is_empty) {
+        return Err(Error::invalid("VOLUME specified can not be an empty string"));
+    }
+    config.volumes.get_or_insert_default().extend(paths.iter().map(|path| (path.clone(), Empty {})));
+    Ok(format!("VOLUME {}", shown_list(&paths)))
+}
+
+fn workdir(config: &mut ContainerConfig, path: String) -> Result<String> {
+    config.working_dir = match path.chars().next() {
+        None => return Err(Error::invalid("cannot normalise nothing")),
+        // As it was written; containers of the image have it in its final form.
+        Some('/') => path,
+        Some(_) => clean(&format!("{}/{path}", config.working_dir)),
+    };
+    Ok(format!("WORKDIR {}", config.working_dir))
 }
 
 /// Puts variables into pairs, hands them on, and answers how the history tells of them.
@@ -163,7 +175,7 @@ fn set(env: &mut Vec<String>, name: &str, value: &str) {
     }
 }
 
-/// Times that are not given are those of before, as in every container.
+/// Times that the instruction does not give are inherited, as in every container.
 fn inherit(check: &Healthcheck, before: Healthcheck) -> Healthcheck {
     let first = |own, inherited| if own == 0 { inherited } else { own };
     Healthcheck {

@@ -12,7 +12,7 @@ pub(crate) struct Stage {
     /// As it stands in the file.
     pub(crate) code: String,
     pub(crate) base: String,
-    /// Its name, lower case; may be empty.
+    /// The stage's name, lower case; may be empty.
     pub(crate) name: String,
     pub(crate) platform: String,
     pub(crate) steps: Vec<Step>,
@@ -45,7 +45,7 @@ pub(crate) enum Instruction {
         literal: bool,
     },
     Maintainer(String),
-    /// It belongs to another builder: an error once it is reached.
+    /// An instruction of another builder: an error once the build reaches it.
     NotHere(String),
     OnBuild(String),
     Run(Command),
@@ -98,7 +98,7 @@ pub(crate) fn parse_stages(source: &Source) -> Result<(Vec<Step>, Vec<Stage>)> {
     Ok((before, stages))
 }
 
-/// Reads one instruction: a trigger, a change. Errors: it is none, or FROM.
+/// Reads one instruction: a trigger, a change. Errors: the text is not an instruction, or is FROM.
 pub(crate) fn parse_one(text: &str) -> Result<Step> {
     let source = Source::read(text.as_bytes())?;
     let [line] = source.lines.as_slice() else {
@@ -190,11 +190,11 @@ impl Node<'_> {
             "ARG" => self.args = split_words(rest, escape),
             "EXPOSE" | "FROM" => self.args = blanks(),
             "ONBUILD" if !rest.is_empty() => {
-                // Its form is checked as that of any line.
+                // The form of a trigger is checked like that of any line.
                 let inner = Line { text: rest.to_owned(), ..self.line.clone() };
                 self.args = vec![Node::read(&inner, escape)?.word];
             }
-            // Those that are no instructions are told of later, by their line.
+            // Unknown instructions are refused later, with their line.
             _ => self.args = whole(),
         }
         Ok(())
@@ -236,15 +236,7 @@ impl Node<'_> {
         let none = || Flags::read(&self.flags, &[]).map(drop);
         Ok(match word.as_str() {
             "ADD" | "COPY" => return self.copy(),
-            "ARG" => {
-                self.some()?;
-                let args = self.args.iter().map(|arg| match arg.split_once('=') {
-                    Some(("", _)) => Err(Error::invalid("ARG names can not be blank")),
-                    Some((name, value)) => Ok((name.to_owned(), Some(value.to_owned()))),
-                    None => Ok((arg.clone(), None)),
-                });
-                Instruction::Arg(args.collect::<Result<_>>()?)
-            }
+            "ARG" => Instruction::Arg(self.variables()?),
             "CMD" => none().map(|()| Instruction::Cmd(self.command()))?,
             "ENTRYPOINT" => none().map(|()| Instruction::Entrypoint(self.command()))?,
             "ENV" => {
@@ -269,13 +261,7 @@ impl Node<'_> {
             "ONBUILD" => {
                 self.some()?;
                 none()?;
-                match self.args[0].as_str() {
-                    "ONBUILD" => return Err(Error::invalid("Chaining ONBUILD via `ONBUILD ONBUILD` isn't allowed")),
-                    other @ ("MAINTAINER" | "FROM") => {
-                        return Err(Error::invalid(format!("{other} isn't allowed as an ONBUILD trigger")));
-                    }
-                    _ => Instruction::OnBuild(self.rest.to_owned()),
-                }
+                Instruction::OnBuild(self.trigger()?)
             }
             "RUN" => match Flags::read_run(&self.flags)? {
                 Some(why) => Instruction::NotHere(why),
@@ -283,11 +269,7 @@ impl Node<'_> {
             },
             "SHELL" => {
                 none()?;
-                self.some()?;
-                if !self.json {
-                    return Err(Error::invalid("SHELL requires the arguments to be in JSON form"));
-                }
-                Instruction::Shell(self.args)
+                Instruction::Shell(self.shell()?)
             }
             "STOPSIGNAL" => Instruction::StopSignal(self.exactly_one()?),
             "USER" => {
@@ -297,11 +279,7 @@ impl Node<'_> {
             "VOLUME" => {
                 self.some()?;
                 none()?;
-                let paths: Vec<String> = self.args.iter().map(|path| path.trim().to_owned()).collect();
-                if paths.iter().any(String::is_empty) {
-                    return Err(Error::invalid("VOLUME specified can not be an empty string"));
-                }
-                Instruction::Volume(paths)
+                Instruction::Volume(self.paths()?)
             }
             "WORKDIR" => {
                 let text = self.exactly_one()?;
@@ -310,6 +288,44 @@ impl Node<'_> {
             "FROM" => return Err(Error::invalid("FROM isn't allowed here")),
             other => return Err(Error::invalid(format!("unknown instruction: {other}"))),
         })
+    }
+
+    /// The variables that ARG declares, with their defaults.
+    fn variables(&self) -> Result<Vec<(String, Option<String>)>> {
+        self.some()?;
+        let args = self.args.iter().map(|arg| match arg.split_once('=') {
+            Some(("", _)) => Err(Error::invalid("ARG names can not be blank")),
+            Some((name, value)) => Ok((name.to_owned(), Some(value.to_owned()))),
+            None => Ok((arg.clone(), None)),
+        });
+        args.collect()
+    }
+
+    /// The instruction that ONBUILD triggers.
+    fn trigger(&self) -> Result<String> {
+        match self.args[0].as_str() {
+            "ONBUILD" => Err(Error::invalid("Chaining ONBUILD via `ONBUILD ONBUILD` isn't allowed")),
+            other @ ("MAINTAINER" | "FROM") => {
+                Err(Error::invalid(format!("{other} isn't allowed as an ONBUILD trigger")))
+            }
+            _ => Ok(self.rest.to_owned()),
+        }
+    }
+
+    fn shell(self) -> Result<Vec<String>> {
+        self.some()?;
+        match self.json {
+            true => Ok(self.args),
+            false => Err(Error::invalid("SHELL requires the arguments to be in JSON form")),
+        }
+    }
+
+    fn paths(&self) -> Result<Vec<String>> {
+        let paths: Vec<String> = self.args.iter().map(|path| path.trim().to_owned()).collect();
+        match paths.iter().any(String::is_empty) {
+            true => Err(Error::invalid("VOLUME specified can not be an empty string")),
+            false => Ok(paths),
+        }
     }
 
     fn some(&self) -> Result<()> {
@@ -526,7 +542,7 @@ fn flag_word(text: &str, escape: char) -> (String, usize) {
     (word, text.len())
 }
 
-/// A JSON array of strings; `None`: it is no JSON array. Errors: an array of other things.
+/// A JSON array of strings; `None`: `text` is not a JSON array. Errors: an array of other things.
 fn array(text: &str) -> Result<Option<Vec<String>>> {
     let text = text.trim_start();
     if !text.starts_with('[') {
