@@ -275,8 +275,6 @@ fn the_library_leaves_its_host_alone() {
 
 /// Functions that have more lines than [`LINES`], each with the reason; to become shorter, not longer.
 const LONG: &[(&str, &str, &str)] = &[
-    ("src/buildfile/apply.rs", "apply", "an arm for each instruction"),
-    ("src/buildfile/instruction.rs", "instruction", "an arm for each instruction"),
     ("src/container/mod.rs", "open", "a line for each group of methods"),
     ("src/container/planner.rs", "container", "a line for each field of the plan"),
 ];
@@ -437,16 +435,22 @@ fn few_files_of_containers_know_the_bytes_of_monitors() {
 const METHODS: usize = 20;
 
 /// The divided rooms: the type that only makes each room's groups of methods, and how many methods it has; to become fewer.
-const DIVIDED: &[(&str, &str, usize)] = &[("src/container", "Containers", 4), ("src/image", "Images", 1)];
+const DIVIDED: &[(&str, &str, usize)] =
+    &[("src/container", "Containers", 4), ("src/image", "Images", 1), ("src/volume", "Volumes", 1)];
+
+/// The rooms whose types have few methods, too, and none makes the others.
+const SMALL: &[&str] = &["src/buildfile", "src/git", "src/registry", "src/store"];
 
 /// A method with a whole room at hand could touch all that the room has.
 #[test]
 fn no_type_of_a_divided_room_does_everything() {
-    for (room, maker, methods) in DIVIDED {
+    for room in DIVIDED.iter().map(|(room, ..)| room).chain(SMALL) {
         let counts = methods_by_type(room);
         let many: Vec<_> = counts.iter().filter(|(_, count)| **count > METHODS).collect();
         assert!(many.is_empty(), "these types of {room} have more than {METHODS} methods: {many:?}");
-        let count = counts.get(*maker).copied().unwrap_or_default();
+    }
+    for (room, maker, methods) in DIVIDED {
+        let count = methods_by_type(room).get(*maker).copied().unwrap_or_default();
         assert_eq!(count, *methods, "the methods of {maker} only become fewer: change DIVIDED");
     }
 }

@@ -34,7 +34,7 @@ pub(super) fn is_over(found: &Snapshot) -> bool {
 impl Finder {
     /// Removes a container if it has ended and is marked for removal. Never waits for a lock.
     fn reap(&self, row: &ContainerRow) -> Result<Fate> {
-        let Some(busy) = self.register.states.try_busy(row.slot)? else { return Ok(Fate::Busy) };
+        let Some(busy) = self.register.states.locks.try_busy(row.slot)? else { return Ok(Fate::Busy) };
         let stored = self.register.db.read(|tx| table::by_id(tx, &row.id, &mut self.register.stored()))?;
         let Some(stored) = stored else { return Ok(Fate::Gone) };
         let mut found = self.register.snapshot(stored)?;
@@ -49,7 +49,7 @@ impl Finder {
         if !is_over(&found) {
             return Ok(Fate::Stays);
         }
-        if self.register.states.is_end_held(found.row.slot)? {
+        if self.register.states.locks.is_end_held(found.row.slot)? {
             return Ok(Fate::Held);
         }
         self.removals.remove_taken(busy, &found, true).map(|()| Fate::Gone)
@@ -120,7 +120,7 @@ impl Finder {
         if !found.spec.host_config.auto_remove {
             return work();
         }
-        let held = self.register.states.hold_end(found.row.slot)?;
+        let held = self.register.states.locks.hold_end(found.row.slot)?;
         let done = work();
         drop(held);
         // The next look removes the container otherwise.

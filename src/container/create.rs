@@ -14,7 +14,8 @@ use crate::model::{CreateBody, Created};
 use crate::options::{Options, UsernsRemap};
 use crate::store::Flush;
 use crate::store::containers::{self as table, ContainerRow};
-use crate::store::states::{Busy, State, id_head};
+use crate::store::slot_locks::Busy;
+use crate::store::states::{State, id_head};
 use crate::volume::Staged;
 use rusqlite::Transaction;
 use std::os::fd::{AsFd, OwnedFd};
@@ -71,7 +72,7 @@ impl Creator {
         let mut volumes = self.mounts.stage_volumes(&mut spec)?;
         let links = body.host_config.links.as_deref().unwrap_or_default();
         let new = New { id: &id, name, spec: &spec, links, builder };
-        let making = self.register.states.making(&id)?;
+        let making = self.register.states.locks.making(&id)?;
         let made = self.make_files(&new).and_then(|()| self.store_new(&new, &mut volumes));
         drop(making);
         let Inserted { row, volumes: new_volumes, _busy } = made.inspect_err(|_| self.remove_files(&new))?;
@@ -194,7 +195,7 @@ impl Creator {
         let mut slot = 0;
         loop {
             slot = table::free_slot(tx, slot)?;
-            if let Some(busy) = self.register.states.try_busy(slot)? {
+            if let Some(busy) = self.register.states.locks.try_busy(slot)? {
                 return Ok((slot, busy));
             }
         }

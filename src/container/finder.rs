@@ -4,7 +4,7 @@ use super::{Crashes, Register, Removals, Snapshot, auto_remove, no_such, start};
 use crate::error::Result;
 use crate::op::Op;
 use crate::store::containers as table;
-use crate::store::states::Busy;
+use crate::store::slot_locks::Busy;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -49,7 +49,7 @@ impl Finder {
             return Ok(found);
         }
         // A call that holds the lock has looked already, or will.
-        if let Some(_busy) = self.register.states.try_busy(found.row.slot)? {
+        if let Some(_busy) = self.register.states.locks.try_busy(found.row.slot)? {
             let again = self.register.refresh(found.clone())?;
             if again.now.lost {
                 self.crashes.record_crash(&again)?;
@@ -61,7 +61,7 @@ impl Finder {
     /// Finds a container and locks it for a change. The returned state was read under the lock.
     pub(super) fn lock(&self, reference: &str, op: Option<&Op>) -> Result<(Busy, Snapshot)> {
         let (busy, found) = self.lock_any(reference, op)?;
-        if !auto_remove::is_over(&found) || self.register.states.is_end_held(found.row.slot)? {
+        if !auto_remove::is_over(&found) || self.register.states.locks.is_end_held(found.row.slot)? {
             return Ok((busy, found.whole()?));
         }
         drop(busy);
@@ -75,7 +75,7 @@ impl Finder {
     /// Finds and locks a container, also if it has ended and awaits its removal, or if its stored document is damaged.
     pub(super) fn lock_any(&self, reference: &str, op: Option<&Op>) -> Result<(Busy, Snapshot)> {
         let row = self.register.db.read(|tx| table::find(tx, reference, &mut |row, _| Ok(row)))?;
-        let busy = self.register.states.busy(row.slot, &row.id, op)?;
+        let busy = self.register.states.locks.busy(row.slot, &row.id, op)?;
         let stored = self.register.db.read(|tx| table::by_id(tx, &row.id, &mut self.register.stored()))?;
         let mut found = self.register.snapshot(stored.ok_or_else(|| no_such(reference))?)?;
         let until = Instant::now() + start::HANDOVER;

@@ -159,7 +159,7 @@ impl Labelling {
     }
 
     fn relabel_volume(&self, mount: &Mount, how: Sharing, label: &str) -> Result<()> {
-        match self.volumes.source(&mount.name)? {
+        match self.volumes.mounter.source(&mount.name)? {
             Source::Directory { path, own: true, .. } => {
                 let source = relabel::open_own(&path)?;
                 // A volume whose label belongs to one container is shared only if the mount says so.

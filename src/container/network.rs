@@ -356,7 +356,7 @@ impl Connections {
     /// container.
     pub(super) fn undo_connects(&self) -> Result<()> {
         for (id, slot) in self.networks.on_several()? {
-            let Some(_busy) = self.register.states.try_busy(slot)? else { continue };
+            let Some(_busy) = self.register.states.locks.try_busy(slot)? else { continue };
             let Ok(found) = self.finder.find(&id) else { continue };
             if !found.now.is_live() {
                 continue;

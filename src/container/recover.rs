@@ -106,7 +106,7 @@ impl Recovery {
     /// row and unlocks: unlocked and afterwards without a row means that no row will come.
     fn is_nobodys(&self, id: &str) -> Result<bool> {
         let known = || self.register.db.read(|tx| table::is_there(tx, id));
-        Ok(is_hex_id(id) && !self.register.states.is_being_made(id)? && !known()?)
+        Ok(is_hex_id(id) && !self.register.states.locks.is_being_made(id)? && !known()?)
     }
 
     /// Records the end of every container whose monitor was killed. Failures are retried by the next look-up of the container.

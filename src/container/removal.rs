@@ -10,7 +10,8 @@ use crate::hex::is_hex_id;
 use crate::image::Images;
 use crate::model::{Event, EventQuery};
 use crate::network::Networks;
-use crate::store::states::{Busy, STATE_SWEPT};
+use crate::store::slot_locks::Busy;
+use crate::store::states::STATE_SWEPT;
 use crate::store::{Flush, Leftovers, containers, removals as table, volumes};
 use crate::volume::Volumes;
 use rusqlite::Transaction;
@@ -69,7 +70,7 @@ impl Removals {
         Ok(used)
     }
 
-    /// Does the rest of a removal. The caller must hold it by [`crate::store::states::States::removing`].
+    /// Does the rest of a removal. The caller must hold it by [`crate::store::slot_locks::SlotLocks::removing`].
     fn end_removal(&self, id: &str, removal: &Removal) -> Result<()> {
         for name in &removal.volumes {
             self.remove_volume(name)?;
@@ -79,7 +80,7 @@ impl Removals {
     }
 
     fn remove_volume(&self, name: &str) -> Result<()> {
-        match self.volumes.remove(name) {
+        match self.volumes.remover.remove(name) {
             Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound) => Ok(()),
             other => other,
         }
@@ -96,7 +97,7 @@ impl Removals {
     /// Completes the removals whose programs were killed. The next open retries a failed one.
     pub(super) fn end_lost_removals(&self) -> Result<()> {
         for id in self.register.db.read(table::all)? {
-            let Some(_ours) = self.register.states.removing(&id)? else { continue };
+            let Some(_ours) = self.register.states.locks.removing(&id)? else { continue };
             // Read again, because its program may have completed it meanwhile.
             let Some(text) = self.register.db.read(|tx| table::get(tx, &id))? else { continue };
             match serde_json::from_str::<Removal>(&text) {
@@ -112,7 +113,7 @@ impl Removals {
         for name in &removal.volumes {
             let is_there = self.register.db.read(|tx| volumes::get(tx, name))?.is_some();
             if !is_there && !self.was_told("volume", name)? {
-                self.volumes.event("destroy", name, &[])?;
+                self.volumes.register.event("destroy", name, &[])?;
             }
         }
         match self.was_told("container", id)? {
@@ -141,7 +142,7 @@ impl Removals {
     /// Removes a stopped container whose lock is held, including its anonymous volumes if `volumes` is set.
     pub(super) fn remove_taken(&self, busy: Busy, found: &Snapshot, volumes: bool) -> Result<()> {
         let removal = self.plan_removal(found, volumes)?;
-        let _ours = self.register.states.removing(&found.row.id)?;
+        let _ours = self.register.states.locks.removing(&found.row.id)?;
         self.forget(found, &removal)?;
         drop(busy);
         self.end_removal(&found.row.id, &removal)

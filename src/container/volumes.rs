@@ -64,7 +64,7 @@ impl VolumeMounts {
             // Files that are copied into a directory under another mount would not be visible.
             let elsewhere = mount.made_with.driver_config.as_ref().is_some_and(|driver| !driver.options.is_empty());
             let taken_over = mount.no_copy || !mount.source.is_empty() || elsewhere;
-            mount.source = self.volumes.mountpoint(&mount.name).to_string_lossy().into_owned();
+            mount.source = self.volumes.dirs.mountpoint(&mount.name).to_string_lossy().into_owned();
             let content = if taken_over {
                 None
             } else {
@@ -74,7 +74,7 @@ impl VolumeMounts {
                 };
                 directory_in(root, &mount.target)?
             };
-            staged.push(self.volumes.stage(&mount.name, content.as_ref())?.made_with(&mount.made_with));
+            staged.push(self.volumes.stager.stage(&mount.name, content.as_ref())?.made_with(&mount.made_with));
         }
         Ok(staged)
     }
@@ -88,7 +88,7 @@ impl VolumeMounts {
     ) -> Result<Vec<String>> {
         let mut new = Vec::new();
         for staged in staged {
-            if self.volumes.take(tx, staged, id)? {
+            if self.volumes.stager.take(tx, staged, id)? {
                 new.push(staged.name().to_owned());
             }
         }
@@ -97,13 +97,13 @@ impl VolumeMounts {
 
     /// Writes the events of new volumes.
     pub(super) fn emit_created(&self, new: &[String]) -> Result<()> {
-        new.iter().try_for_each(|name| self.volumes.event("create", name, &[]))
+        new.iter().try_for_each(|name| self.volumes.register.event("create", name, &[]))
     }
 
     /// A volume in the form of the plan.
     pub(super) fn volume_mount(&self, found: &Snapshot, mount: spec::Mount) -> Result<plan::Mount> {
         let missing = |error: Error| error.with_kind(ErrorKind::Internal);
-        let source = self.volumes.source(&mount.name).map_err(missing)?;
+        let source = self.volumes.mounter.source(&mount.name).map_err(missing)?;
         match source {
             Source::Directory { path, recursive, attributes, own } => Ok(plan::Mount::Bind {
                 source: path,
@@ -153,10 +153,10 @@ impl VolumeMounts {
         let uid = self.confinement.users(&found.spec).map(|users| (users.uid, users.gid));
         let label = self.labels.volume_label(&found.spec)?;
         let hold = |name: String| {
-            let lock = self.volumes.lock(&name)?;
+            let lock = self.volumes.dirs.lock(&name)?;
             let namespace = match self.mounted_volume(&name)? {
                 Some(namespace) => namespace,
-                None => self.volumes.mount_alone(&name, uid, label.as_deref())?,
+                None => self.volumes.mounter.mount_alone(&name, uid, label.as_deref())?,
             };
             Ok(HeldVolume { namespace, _lock: lock })
         };
@@ -167,7 +167,8 @@ impl VolumeMounts {
     fn shared_volumes(&self, spec: &Spec) -> Result<Vec<String>> {
         let mut names: Vec<String> = Vec::new();
         for mount in volumes(spec) {
-            let source = self.volumes.source(&mount.name).map_err(|error| error.with_kind(ErrorKind::Internal))?;
+            let source =
+                self.volumes.mounter.source(&mount.name).map_err(|error| error.with_kind(ErrorKind::Internal))?;
             if source.is_shared() {
                 names.push(mount.name.clone());
             }

@@ -138,7 +138,7 @@ impl Copying<'_> {
                 false => Vec::new(),
             };
             let files = &mut self.files;
-            let copy = || inner.volumes.copy_to(&row.name, to.as_fd(), files);
+            let copy = || inner.volumes.dirs.copy_to(&row.name, to.as_fd(), files);
             if inner.containers.copies.while_still(&users, copy)? && volume::lies_elsewhere(row)? {
                 let reason = "its data lie where its options say, outside of the root: only its name was copied";
                 self.left("volume", &row.name, reason);

@@ -149,7 +149,7 @@ impl Engine {
     /// [`Engine::sweep`].
     pub fn leftovers(&self) -> Vec<Leftover> {
         let (images, volumes, containers) = (&self.0.images, &self.0.volumes, &self.0.containers);
-        [images.collector.leftovers(), volumes.leftovers.all(), containers.leftovers.all()].concat()
+        [images.collector.leftovers(), volumes.dirs.leftovers.all(), containers.leftovers.all()].concat()
     }
 
     /// Frees all caches: pages of the database, parsed documents. The next calls are slower. For a server at rest.
@@ -161,7 +161,7 @@ impl Engine {
     /// that remain.
     pub fn sweep(&self) -> Result<Vec<Leftover>> {
         self.0.images.collector.sweep(&self.0.options)?;
-        self.0.volumes.sweep()?;
+        self.0.volumes.sweeper.sweep()?;
         self.0.containers.recovery.sweep()?;
         Ok(self.leftovers())
     }

@@ -7,20 +7,20 @@ use crate::model::*;
 impl Engine {
     /// Lists volumes by name. Errors: an unknown filter, a value of `dangling` that is not a boolean.
     pub fn volume_list(&self, query: &ListVolumes) -> Result<VolumeList> {
-        self.0.volumes.list(query)
+        self.0.volumes.register.list(query)
     }
     /// Creates a volume; if one with that name exists, returns it unchanged.
     ///
     /// Errors: an invalid name, an option that the driver does not know, an unknown driver.
     pub fn volume_create(&self, body: &CreateVolume) -> Result<Volume> {
-        self.0.volumes.create(body)
+        self.0.volumes.creator.create(body)
     }
     /// Everything about one volume.
     pub fn volume_inspect(&self, name: &str) -> Result<Volume> {
-        self.0.volumes.inspect(name)
+        self.0.volumes.register.inspect(name)
     }
     /// Removes a volume with its content. Errors: a container, running or not, uses it.
     pub fn volume_remove(&self, name: &str) -> Result<()> {
-        self.0.volumes.remove(name)
+        self.0.volumes.remover.remove(name)
     }
 }

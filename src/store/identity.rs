@@ -13,7 +13,7 @@
 //! Whether a root is in use is a matter of locks, as everywhere: every engine holds a shared lock on `root/identity` as
 //! long as it is open, and every monitor one on `root/alive`.
 
-use super::states::open;
+use super::slot_locks::open;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::file;
 use crate::kernel::remove::remove_tree;
@@ -98,7 +98,7 @@ pub(crate) struct Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // Whoever opens the root at this moment registers it again.
+        // A program that opens the root at this moment registers it again.
         if let Ok(true) = file::try_lock_byte(&self.file, TURN)
             && !in_use(&self.file, &self.root)
         {
@@ -130,7 +130,7 @@ const OF_NEW_RUNS: [&str; 9] = ["x", "c", "net", "net.lock", "events", "making",
 
 impl Claim {
     /// Removes the files of a root that nobody else uses, and in which nothing is but what its first open made; answers
-    /// whether. `is_empty` looks into its database. Who opens the root at this moment gets an error.
+    /// whether. `is_empty` looks into its database. An open at this moment gets an error.
     pub(crate) fn discard(&self, is_empty: impl FnOnce() -> Result<bool>) -> Result<bool> {
         file::lock_byte(&self.file, TURN, self.root.join(NAME).display())?;
         let discarded = self.discard_held(is_empty);

@@ -1,8 +1,8 @@
 //! The durable metadata: one SQLite database under the root, opened by any number of programs.
 //!
-//! Every change is one `BEGIN IMMEDIATE` transaction; [`Flush`] says whether the call waits until it is on disk. Tables and
-//! their queries live in one file per noun ([`images`], [`containers`], [`networks`], [`volumes`]), each with its part of
-//! the schema.
+//! Every change is one `BEGIN IMMEDIATE` transaction; [`Flush`] says whether the call waits until it is on disk. Tables
+//! and their queries live in one file per noun ([`images`], [`containers`], [`networks`], [`volumes`]), each with its
+//! part of the schema.
 
 #[cfg_attr(not(feature = "registry"), allow(dead_code))]
 pub(crate) mod blobs;
@@ -19,6 +19,7 @@ pub(crate) mod links;
 mod long_specs;
 pub(crate) mod networks;
 pub(crate) mod removals;
+pub(crate) mod slot_locks;
 pub(crate) mod states;
 pub(crate) mod unfinished;
 pub(crate) mod volumes;
@@ -36,8 +37,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The additions of each version of the schema, in order; the last one's number is this library's. A database with a higher
-/// one was made by a newer library and is refused.
+/// The additions of each version of the schema, in order; the last one's number is this library's. A database with a
+/// higher one was made by a newer library and is refused.
 const STEPS: &[&[&str]] = &[
     &[images::SCHEMA, containers::SCHEMA],
     &[volumes::SCHEMA],
@@ -55,8 +56,8 @@ const SCHEMA_VERSION: i32 = STEPS.len() as i32;
 /// How long a call waits for another program's transaction.
 const BUSY_WAIT: Duration = Duration::from_secs(30);
 
-/// The part of the database that a connection keeps in memory, at most: the rows of some 700 containers. With less, a list
-/// would read most of them anew each time.
+/// The part of the database that a connection keeps in memory, at most: the rows of some 700 containers. With less, a
+/// list would read most of them anew each time.
 const CACHE_KIB: i32 = 4096;
 
 /// Bytes of disk kept back, so that a full disk can still be told to forget something.
@@ -141,8 +142,8 @@ impl Db {
         // In memory: for files SQLite asks the environment for a directory, each time.
         connection.pragma_update(None, "temp_store", 2).map_err(failed)?;
         connection.set_prepared_statement_cache_capacity(64);
-        // A statement that was prepared once stays as it is. Without this, SQLite prepares most statements that sort anew
-        // at each use: another value could, in other schemas than this one, make another plan better.
+        // A statement that was prepared once stays as it is. Without this, SQLite prepares most statements that sort
+        // anew at each use: another value could, in other schemas than this one, make another plan better.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(failed)?;
         Ok(Pooled { connection, number: self.opened.fetch_add(1, Ordering::Relaxed), synchronous: "" })
     }
@@ -257,13 +258,14 @@ impl Db {
     }
 
     /// Waits until all that was written up to now is on disk, as after a [`Flush::Durable`]: for work that was written
-    /// lazily so that others need not wait for the disk under the database's lock. Who comes while the disk is being
-    /// waited for shares the next wait.
+    /// lazily so that others need not wait for the disk under the database's lock. A call that comes during
+    /// such a wait shares the next one.
     pub(crate) fn settle(&self) -> Result<()> {
         if self.durability == Durability::Full { self.flushes.wait() } else { Ok(()) }
     }
 
-    /// Writes as [`Db::write`] does, for work that frees space: on a full disk it may use the reserve. `work` may run twice.
+    /// Writes as [`Db::write`] does, for work that frees space: on a full disk it may use the reserve. `work` may run
+    /// twice.
     pub(crate) fn write_to_free<T>(&self, flush: Flush, work: impl Fn(&Transaction<'_>) -> Result<T>) -> Result<T> {
         match self.write(flush, &work) {
             Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => {

@@ -1,20 +1,18 @@
 //! State records and locks: one slot a container in files that every program and monitor shares.
 //!
-//! `run/states` is on tmpfs and written by monitors in place; `root/states` is the copy that outlives a reboot.
-//! `root/alive` is locked, byte by byte, by monitors: a container's monitor lives as long as its byte is locked, whatever
-//! its record says. It lies in the root, so that everybody who opens the root sees who lives, whatever the run directory
-//! (monitors of earlier versions lock `run/alive`). `run/busy` is locked, byte by byte, by whoever works on a container; `run/making` by whoever makes
-//! one that has no row yet, at a place that its id says.
+//! Monitors write `run/states`, on tmpfs, in place; `root/states` is the copy that outlives a reboot. Monitors lock
+//! bytes of `root/alive`: a container's monitor lives as long as its byte is locked, whatever its record says. That
+//! file lies in the root, so that everybody who opens the root sees which monitors live, whatever the run directory
+//! (monitors of earlier versions lock `run/alive`). The locks of callers are in [`super::slot_locks`].
 
+use super::slot_locks::{SlotLocks, open};
 use crate::error::{Error, Result};
 use crate::kernel::file;
-use crate::kernel::queue::Queue;
-use crate::op::Op;
 use coracle_monitor::wire::*;
 pub(crate) use coracle_monitor::wire::{STATE_AFTER_BOOT, STATE_MANUAL, STATE_OOM, STATE_SWEPT, State, Status};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// The names of the files of records, and of the one that monitors lock.
@@ -29,9 +27,8 @@ pub(crate) struct States {
     alive_path: PathBuf,
     /// The file that monitors of earlier versions lock, where there is one.
     older_alive: Option<File>,
-    busy_path: PathBuf,
-    making: File,
-    making_path: PathBuf,
+    /// The locks of callers.
+    pub(crate) locks: SlotLocks,
     boot_id: [u8; 16],
 }
 
@@ -40,11 +37,11 @@ pub(crate) struct States {
 pub(crate) struct Now {
     /// The record; its status is corrected for a monitor that is gone.
     pub state: State,
-    /// Its monitor died without a word: the record is of a container that ran.
+    /// The monitor died without recording an end: the record is of a container that ran.
     pub lost: bool,
-    /// It ran when the machine went down.
+    /// The container ran when the machine went down.
     pub rebooted: bool,
-    /// Its record is of an earlier boot.
+    /// The record is of an earlier boot.
     pub stale: bool,
 }
 
@@ -56,8 +53,8 @@ impl Now {
 }
 
 impl Now {
-    /// The record of a container that does not run: of one that does, as if the machine had gone down `now` (nanoseconds since
-    /// 1970).
+    /// The record of a container that does not run: of one that does, as if the machine had gone down `now`
+    /// (nanoseconds since 1970).
     pub(crate) fn at_rest(self, now: i64) -> State {
         let mut state = State { monitor_pid: 0, pid_start: 0, ..self.state };
         if self.is_live() {
@@ -87,54 +84,17 @@ const LOST_CODE: i32 = 137;
 /// Exit code of a container that ran when the machine went down, as dockerd has it.
 const REBOOT_CODE: i32 = 255;
 
-/// Where in `run/busy` stands, by slots, who ends a container and keeps it from being removed for that meanwhile.
-const ENDS_AT: u64 = 1 << 33;
-
-/// Where in `run/busy` the tickets of the callers that wait for a container begin, and how many each slot has: a byte for
-/// each microsecond of 35 minutes, so that 31 bits of slots have room.
-const QUEUES_AT: u64 = 1 << 62;
-const QUEUE: u64 = 1 << 31;
-
-/// Where in `run/making` stands, by ids, who removes a container whose row is gone.
-const REMOVALS_AT: u64 = 1 << 61;
-
-/// See [`States::hold_end`].
-pub(crate) struct HeldEnd(#[allow(dead_code)] File);
-
-/// Holds the right to work on one container until it is dropped.
-pub(crate) struct Busy(#[allow(dead_code)] File);
-
-/// See [`States::removing`].
-pub(crate) struct Removing(#[allow(dead_code)] File);
-
-/// See [`States::making`].
-pub(crate) struct Making<'a> {
-    file: &'a File,
-    place: u64,
-}
-
-impl Drop for Making<'_> {
-    fn drop(&mut self) {
-        // A lock that stays is one on a directory that nobody else looks for.
-        let _ = file::unlock_byte(self.file, self.place);
-    }
-}
-
 impl States {
     /// Opens the files, making them if missing.
     pub(crate) fn open(root: &Path, run: &Path) -> Result<States> {
         let alive_path = root.join(ALIVE);
-        let busy_path = run.join("busy");
-        open(&busy_path)?;
         Ok(States {
             run: open(&run.join(NAME))?,
             root: open(&root.join(NAME))?,
             alive: open(&alive_path)?,
             alive_path,
             older_alive: File::open(run.join(ALIVE)).ok(),
-            busy_path,
-            making: open(&run.join("making"))?,
-            making_path: run.join("making"),
+            locks: SlotLocks::open(run)?,
             boot_id: boot_id()?,
         })
     }
@@ -159,7 +119,7 @@ impl States {
         self.now_of(read(&self.run, slot, id)?, slot, id)
     }
 
-    /// All records of the run directory at once, for who asks for many: [`States::now_in`].
+    /// All records of the run directory at once, for callers that need many: see [`States::now_in`].
     pub(crate) fn glance(&self) -> Result<Glance> {
         let failed = |e: std::io::Error| Error::io("read the states of containers", &e);
         let mut all = vec![0; self.run.metadata().map_err(failed)?.len() as usize];
@@ -270,56 +230,10 @@ impl States {
         let file = open(&self.alive_path)?;
         Ok(file::try_lock_byte(&file, u64::from(slot))?.then(|| file.into()))
     }
-
-    /// The right to work on the container in the slot, if nobody else does.
-    pub(crate) fn try_busy(&self, slot: u32) -> Result<Option<Busy>> {
-        let file = open(&self.busy_path)?;
-        Ok(file::try_lock_byte(&file, u64::from(slot))?.then_some(Busy(file)))
-    }
-
-    /// Says that a container which goes when it ends is not to go yet, until the answer is dropped or this program ends.
-    pub(crate) fn hold_end(&self, slot: u32) -> Result<HeldEnd> {
-        let file = open(&self.busy_path)?;
-        file::share_byte(&file, ENDS_AT + u64::from(slot), self.busy_path.display())?;
-        Ok(HeldEnd(file))
-    }
-
-    /// Whether anybody holds it: [`States::hold_end`].
-    pub(crate) fn is_end_held(&self, slot: u32) -> Result<bool> {
-        file::byte_is_locked(open(&self.busy_path)?, ENDS_AT + u64::from(slot))
-    }
-
-    /// Says that a container is being made, until the answer is dropped or this program ends: its directories are no
-    /// leftovers.
-    pub(crate) fn making(&self, id: &str) -> Result<Making<'_>> {
-        let place = place(id)?;
-        file::lock_byte(&self.making, place, format_args!("container {id}"))?;
-        Ok(Making { file: &self.making, place })
-    }
-
-    /// Says that the removal of a container is done here, until the answer is dropped or this program ends. `None`: another
-    /// does it.
-    pub(crate) fn removing(&self, id: &str) -> Result<Option<Removing>> {
-        let file = open(&self.making_path)?;
-        Ok(file::try_lock_byte(&file, REMOVALS_AT + place(id)?)?.then_some(Removing(file)))
-    }
-
-    /// Whether another opener of the root is making the container with this id.
-    pub(crate) fn is_being_made(&self, id: &str) -> Result<bool> {
-        file::byte_is_locked(&self.making, place(id)?)
-    }
-
-    /// Waits until nobody else works on the container `id` in the slot. Errors: somebody does for too long.
-    pub(crate) fn busy(&self, slot: u32, id: &str, op: Option<&Op>) -> Result<Busy> {
-        let file = open(&self.busy_path)?;
-        let first = QUEUES_AT + u64::from(slot) * QUEUE;
-        let queue = Queue { file: &file, at: u64::from(slot), tickets: first..first + QUEUE };
-        queue.wait(format_args!("container {id}"), op)?;
-        Ok(Busy(file))
-    }
 }
 
-/// Makes every record one of an earlier boot: of a copied root, whose containers run in another root if they run at all.
+/// Makes every record one of an earlier boot: of a copied root, whose containers run in another root if they run at
+/// all.
 pub(crate) fn forget_boot(root: &Path) -> Result<()> {
     let path = root.join(NAME);
     let failed = |e: std::io::Error| Error::io(format_args!("write {}", path.display()), &e);
@@ -376,13 +290,6 @@ pub(crate) fn id_head(id: &str) -> [u8; 8] {
     head
 }
 
-/// Where in `run/making` an id is: file offsets have 63 bits.
-fn place(id: &str) -> Result<u64> {
-    id.get(..15)
-        .and_then(|head| u64::from_str_radix(head, 16).ok())
-        .ok_or_else(|| Error::invalid(format!("{id:?} is no container id")))
-}
-
 fn offset(slot: u32) -> u64 {
     u64::from(slot) * STATE_LEN as u64
 }
@@ -402,18 +309,6 @@ fn read(file: &File, slot: u32, id: &str) -> Result<Option<State>> {
     }
     // Damaged for good, as by a power cut: as if there were none.
     Ok(None)
-}
-
-/// Opens a file for reading and writing, made (mode 0600) if missing.
-pub(super) fn open(path: &Path) -> Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
-        .map_err(|e| Error::io(format_args!("open {}", path.display()), &e))
 }
 
 /// The boot of this moment.

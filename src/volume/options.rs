@@ -145,6 +145,17 @@ fn resolve(data: &mut [(String, String)]) -> Result<()> {
     Ok(())
 }
 
+/// As the kernel's door takes options.
+pub(crate) fn pairs(options: &[(String, String)]) -> Vec<(&str, &str)> {
+    options.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect()
+}
+
+/// Reads a document of options or labels as the database stores it.
+pub(super) fn document(text: Option<&str>) -> Result<Option<StringMap>> {
+    let map = text.map(serde_json::from_str).transpose();
+    map.map_err(|error| Error::corrupt(format!("the stored options of a volume: {error}")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

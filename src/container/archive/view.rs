@@ -16,7 +16,8 @@ use crate::kernel::path::{IN_ROOT, openat2};
 use crate::kernel::{mount, process, tree};
 use crate::launch::monitor::Control;
 use crate::op::Op;
-use crate::store::states::{Busy, Status};
+use crate::store::slot_locks::Busy;
+use crate::store::states::Status;
 use crate::volume::{Source, pairs};
 use coracle_monitor::call::Call;
 use std::fs::File;
@@ -206,7 +207,7 @@ impl Files {
                 MountKind::Bind => {
                     Source::Directory { path: mount.source.clone().into(), recursive: true, attributes: 0, own: false }
                 }
-                MountKind::Volume => self.volumes.source(&mount.name)?,
+                MountKind::Volume => self.volumes.mounter.source(&mount.name)?,
             };
             let own_ids = source.has_own_ids();
             let shared = match source.is_shared() {

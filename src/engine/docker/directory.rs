@@ -105,7 +105,7 @@ impl Directory {
         if !matches!(about.driver.as_str(), "" | "local") {
             return Err(Error::unsupported(format!("it is of the driver {}, which has its data", about.driver)));
         }
-        if volumes.inspect(name).is_ok() {
+        if volumes.register.inspect(name).is_ok() {
             return Ok(true);
         }
         let dir = self.path.join("volumes").join(name);
@@ -125,7 +125,7 @@ impl Directory {
             ..CreateVolume::default()
         };
         let content = tree::open_dir_at(tree::open_dir(&dir)?.as_fd(), "_data")?;
-        volumes.create_of(&body, Some(&content)).map(|_| false)
+        volumes.creator.create_with(&body, Some(&content)).map(|_| false)
     }
 
     /// The containers: those that can be imported, and the others with the reasons.

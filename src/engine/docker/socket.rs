@@ -203,7 +203,7 @@ impl There {
             return Err(Error::unsupported(format!("it is of the driver {}, which has its data", volume.driver)));
         }
         let volumes = &engine.0.volumes;
-        if volumes.inspect(&volume.name).is_ok() {
+        if volumes.register.inspect(&volume.name).is_ok() {
             return Ok(true);
         }
         let filled = |map: &Option<StringMap>| map.clone().filter(|map| !map.is_empty());
@@ -215,14 +215,14 @@ impl There {
         };
         if body.driver_opts.as_ref().is_some_and(|options| options.contains_key("device")) {
             // The options of the volume say where its data is.
-            return volumes.create_of(&body, None).map(|_| false);
+            return volumes.creator.create_with(&body, None).map(|_| false);
         }
         let (holder, place) = self.holder(&volume.name)?;
         let building = engine.0.images.builds.begin(&[])?;
         let (_, stage) = building.directory()?;
         let path = format!("/containers/{holder}/archive?path={}", escaped(&format!("{place}/.")));
         api.archive(&path, |tar| crate::container::extract(&stage.dir, "/", tar, stage.dir.as_fd(), stage.room, op))?;
-        volumes.create_of(&body, Some(&stage.dir)).map(|_| false)
+        volumes.creator.create_with(&body, Some(&stage.dir)).map(|_| false)
     }
 
     /// A container through which the content of a volume can be read, and the path there. Errors: no container has the

@@ -1,0 +1,62 @@
+//! Putting right what programs that ended left in `tmp/`.
+
+use super::dirs::{PREFIX, VolumeDirs};
+use crate::error::Result;
+use crate::kernel::remove::remove_tree;
+use crate::kernel::tree::{self, Lock};
+use crate::store::volumes as table;
+use crate::store::{Db, Flush};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+/// Puts right what programs that ended left half done.
+pub(crate) struct Sweeper {
+    pub(super) dirs: Arc<VolumeDirs>,
+    pub(super) db: Arc<Db>,
+}
+
+impl Sweeper {
+    /// Removes what programs that ended left in `tmp/`; a volume in it that has a row and no directory goes back.
+    /// Directories that cannot be put right now are noted. Answers whether all was looked at: others may hold locks.
+    pub(crate) fn sweep(&self) -> Result<bool> {
+        let gate = self.dirs.gate()?;
+        if !tree::try_lock(gate.as_fd(), Lock::Exclusive)? {
+            return Ok(false);
+        }
+        let mut looked_at_all = true;
+        for name in tree::names(self.dirs.tmp.as_fd())? {
+            if !name.starts_with(PREFIX.as_bytes()) {
+                continue;
+            }
+            let place = self.dirs.staged_at(&String::from_utf8_lossy(&name));
+            let swept = self.sweep_one(&name);
+            looked_at_all &= !matches!(swept, Ok(false));
+            self.dirs.leftovers.note(place, swept.map(drop))?;
+        }
+        Ok(looked_at_all)
+    }
+
+    /// Puts right one staging directory; `false`: somebody is at work in it.
+    fn sweep_one(&self, name: &[u8]) -> Result<bool> {
+        let dir = match tree::open_dir_at(self.dirs.tmp.as_fd(), name) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(true),
+            other => other?,
+        };
+        if !tree::try_lock(dir.as_fd(), Lock::Exclusive)? {
+            return Ok(false);
+        }
+        self.db.write(Flush::Durable, |tx| {
+            for volume in tree::names(dir.as_fd())? {
+                let known = std::str::from_utf8(&volume).ok().map(|name| table::get(tx, name)).transpose()?;
+                if known.flatten().is_some() {
+                    match tree::rename_at(dir.as_fd(), &volume, self.dirs.volumes.as_fd(), &volume) {
+                        Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+                        other => other?,
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        remove_tree(self.dirs.tmp.as_fd(), name).map(|()| true)
+    }
+}
