@@ -24,7 +24,7 @@ pub(super) fn stage(building: &Building<'_>, input: &mut dyn Read, op: Option<&O
     let (_, stage) = building.directory()?;
     extract(&stage.dir, "/", input, stage.dir.as_fd(), stage.room, op).map_err(|error| match error.kind() {
         ErrorKind::Cancelled | ErrorKind::Timeout | ErrorKind::Callback | ErrorKind::Io => error,
-        // The bytes are no context: dockerd takes that for a failure of its own, and so do we.
+        // These bytes are not a context. dockerd calls this an internal failure, and so do we.
         _ => error.context("Error processing tar file").with_kind(ErrorKind::Internal),
     })?;
     Ok(Rc::new(stage.dir))

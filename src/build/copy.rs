@@ -86,7 +86,7 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// Lets `work` write into an image's tree; answers the layer of what it wrote.
+    /// Lets `work` write into an image's tree; answers the layer of the written files.
     fn write(&mut self, image: Option<&str>, work: impl FnOnce(&OwnedFd) -> Result<()>) -> Result<Option<Digest>> {
         let (name, stage) = self.building.directory()?;
         let root =

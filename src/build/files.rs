@@ -20,7 +20,7 @@ const PIECE: u64 = 64 << 20;
 /// An owner: user and group.
 pub(super) type Owner = (u32, u32);
 
-/// Where a path leads in a tree: absolute, without links. What is not there is taken as written.
+/// Where a path leads in a tree: absolute, without links. Parts of the path that do not exist are kept as written.
 pub(super) fn resolve(root: &OwnedFd, path: &str) -> Result<String> {
     if !Wall::BuildPaths.stands() {
         return Ok(format!("/{path}"));
@@ -148,7 +148,7 @@ impl Copier<'_> {
         Ok(())
     }
 
-    /// Copies one object that is no directory.
+    /// Copies one object that is not a directory.
     pub(super) fn one(
         &self,
         from: BorrowedFd<'_>,

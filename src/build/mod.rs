@@ -196,7 +196,7 @@ impl Build<'_> {
             (None, Context::Tar(input)) => {
                 let root = context::stage(&self.building, input, self.op)?;
                 let (file, name) = match own {
-                    // A file of that name in the context is no build file.
+                    // The build file came with the request; a file of that name in the context stays there.
                     Some(own) => (own, None),
                     None => {
                         let file = context::build_file(&root, asked)?;
@@ -343,7 +343,7 @@ impl Build<'_> {
                 let _ = self.shop.containers.build_steps.remove_build_step(&id);
             }
         }
-        // A client that does not listen any more is no other reason.
+        // The build's own error is the answer, also if the client does not listen any more.
         let _ = self.out.give_up();
         error
     }

@@ -95,8 +95,8 @@ fn pass_on(download: &mut Download, to: &mut dyn Write, what: &str, limit: u64, 
     }
 }
 
-/// The context that a URL means: a commit of a git repository, a build file alone, or a tar. Answers the context's tree, and
-/// name and content of the build file.
+/// The context that a URL means: a commit of a git repository, a build file alone, or a tar. Answers the context's
+/// tree, and name and content of the build file.
 pub(super) fn context(build: &mut Build<'_>, url: &str) -> Result<(Option<Rc<OwnedFd>>, String, Vec<u8>)> {
     if let Some(remote) = Remote::parse(url)? {
         return repository::context(build, &remote);

@@ -1,4 +1,4 @@
-//! Sources of COPY and ADD: what they mean, and the digest of what is there.
+//! Sources of COPY and ADD: the files that a pattern selects, and their digest.
 
 use super::files::{Owner, attributes, open_dir, open_file, resolve, split, stat};
 use crate::buildfile::glob;
@@ -26,7 +26,7 @@ pub(super) struct Found {
 /// Where sources are looked for.
 pub(super) struct From<'a> {
     pub(super) root: Rc<OwnedFd>,
-    /// It is the context, not an image.
+    /// Whether `root` is the context, and not an image.
     pub(super) is_context: bool,
     /// Owners come along, so they count.
     pub(super) owners: bool,

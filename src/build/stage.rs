@@ -437,8 +437,8 @@ impl Build<'_> {
     }
 }
 
-/// Says at which line of the build file something became too large: the other errors of instructions tell of their text,
-/// as dockerd's do.
+/// Says at which line of the build file something became too large: the other errors of instructions tell of their
+/// text, as dockerd's do.
 pub(super) fn named(error: Error, line: usize) -> Error {
     match line > 0 && is_too_much(&error) {
         true => error.context(format_args!("dockerfile line {line}")),

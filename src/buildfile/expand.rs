@@ -11,8 +11,8 @@ use std::str::Chars;
 /// Nesting of `${a:-${b:-...}}`.
 const MAX_DEPTH: u32 = 100;
 
-/// Bytes that the values of variables may take in one instruction, and the variables of an environment together. A value
-/// can be made of values of before, so without a bound a few lines become more than any memory holds.
+/// Bytes that the values of variables may take in one instruction, and the variables of an environment together. A
+/// value can be made of earlier values, so without a bound a few lines become more than any memory holds.
 const MAX_VALUES: usize = 1 << 20;
 
 /// The bytes that the values of one instruction may still take.

@@ -17,7 +17,7 @@ struct Pattern {
 }
 
 impl Patterns {
-    /// Reads an ignore file. Errors: a pattern that is none.
+    /// Reads an ignore file. Errors: a pattern is malformed.
     pub(crate) fn read(bytes: &[u8]) -> Result<Patterns> {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let mut patterns = Vec::new();
@@ -161,7 +161,8 @@ fn parse_check(pattern: &[char]) -> std::result::Result<(), ()> {
     Ok(())
 }
 
-/// Whether `c` is in the class that begins `pattern` (behind its bracket), and how long that is; `None`: it is none.
+/// Whether `c` is in the class that begins `pattern` (behind its bracket), and how long the class is; `None`: `pattern`
+/// does not begin with a class.
 fn class(pattern: &[char], c: char) -> Option<(bool, usize)> {
     let negated = pattern.first() == Some(&'^');
     let (mut at, mut found, mut ranges) = (usize::from(negated), false, 0);

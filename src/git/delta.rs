@@ -15,7 +15,8 @@ pub(super) struct Body<'a> {
     pub(super) memory: Option<Vec<u8>>,
 }
 
-/// The part of a base on disk that was read last: pieces of a delta are small, and mostly stand in the order of the base.
+/// The part of a base on disk that was read last: pieces of a delta are small, and mostly stand in the order of the
+/// base.
 struct Window<'a> {
     base: &'a Body<'a>,
     at: u64,

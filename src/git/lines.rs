@@ -27,7 +27,7 @@ impl<R: Read> Lines<R> {
         Lines { input, buffer: Vec::new() }
     }
 
-    /// The next line. Errors: the input is no line, ends early, or the server tells an error.
+    /// The next line. Errors: the input is malformed or ends early, or the server reports an error.
     pub(super) fn next(&mut self) -> Result<Line<'_>> {
         let mut head = [0; 4];
         self.fill(&mut head)?;

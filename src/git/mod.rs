@@ -1,8 +1,8 @@
 //! Reading the files of one commit out of a git repository on a server: version 2 of git's protocol, over HTTP and over
 //! `git://`.
 //!
-//! The server and its bytes are not trusted. A fetch asks for one commit without its history, so the answer is one pack.
-//! The pack lies in a file, each of its objects is named by its own hash, and the memory for it is bounded.
+//! The server and its bytes are not trusted. A fetch asks for one commit without its history, so the answer is one
+//! pack. The pack lies in a file, each of its objects is named by its own hash, and the memory for it is bounded.
 
 mod address;
 mod archive;

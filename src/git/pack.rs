@@ -1,7 +1,8 @@
 //! A pack: many objects in one file, compressed, some of them told as their difference to another.
 //!
-//! It is read once from its beginning to its end. Objects that are told as differences, and those that others differ from,
-//! are then written in full into a second file. So no object is in memory that is not small, whatever a pack says.
+//! A pack is read once from its beginning to its end. Objects that are told as differences, and those that others
+//! differ from, are then written in full into a second file. So no object is in memory that is not small, whatever a
+//! pack says.
 
 use super::Id;
 use super::delta::{self, Body};

@@ -10,7 +10,7 @@ use crate::registry::Transport;
 use std::io::{Read, Write};
 
 const AGENT: &str = concat!("agent=coracle/", env!("CARGO_PKG_VERSION"));
-/// Most lines of an answer that are no part of a pack.
+/// Most lines of an answer outside its pack.
 const MAX_LINES: usize = 1_000_000;
 
 /// The abilities of a server that count here.
@@ -67,7 +67,8 @@ impl Server {
 }
 
 impl Remote {
-    /// Fetches the wanted commit, without its history: writes its pack, answers its name, or that of a tag that leads to it.
+    /// Fetches the wanted commit, without its history: writes its pack, answers its name, or that of a tag that leads
+    /// to it.
     pub(crate) fn fetch(&self, transport: &Transport, pack: &mut dyn Write) -> Result<Id> {
         let mut link = Link::open(&self.place, transport)?;
         let server = Server::read(&mut Lines::new(link.greeting()))?;

@@ -78,7 +78,7 @@ impl Sourced {
 
 impl Visible<'_> {
     pub(super) fn local(&self, parent: Option<&str>, wanted: &ContainerConfig) -> Result<Option<String>> {
-        // A configuration that cannot be read is no match.
+        // A configuration that cannot be read never matches.
         let looks_it = |config: &[u8]| {
             ImageConfig::parse(config)
                 .ok()

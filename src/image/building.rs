@@ -1,5 +1,5 @@
-//! The images that a build makes: they stand on each other, and this build alone sees them until all of them become visible at
-//! once, with one flush.
+//! The images that a build makes: they stand on each other, and this build alone sees them until all of them become
+//! visible at once, with one flush.
 
 use super::archive::stage_written;
 use super::build_cache::{Made, SourceStep, Sourced, Visible};
@@ -132,8 +132,8 @@ impl Building<'_> {
         self.staging.discard(name)
     }
 
-    /// The directory `name`, in which a writable directory of overlayfs lies as `diff`, becomes a layer. `None`: nothing
-    /// was written.
+    /// The directory `name`, in which a writable directory of overlayfs lies as `diff`, becomes a layer. `None`:
+    /// nothing was written.
     pub(crate) fn layer(&mut self, name: &str, op: Option<&Op>) -> Result<Option<Digest>> {
         let dir = tree::open_dir(&self.staging.path().join(name))?;
         let Some(staged) = describe(&dir, op)? else {
@@ -292,7 +292,7 @@ impl Building<'_> {
                 Some(own) => self.made[own].names = names.to_vec(),
                 None if names.is_empty() || self.has_names(id, names)? => {}
                 None => {
-                    // It is here already, and only gets its names.
+                    // The store has this image already; the build only adds names.
                     let row = self.builds.db.read(|tx| rows::get(tx, id)?.ok_or_else(|| no_such(id)))?;
                     self.made.push(NewImage {
                         id: stored_digest(id)?,

@@ -29,7 +29,7 @@ pub(crate) struct Catalog {
 #[derive(Clone)]
 pub(super) struct Pending {
     pub(super) config: Vec<u8>,
-    /// Its unpacked layers, bottom first.
+    /// The directories of its unpacked layers, bottom first.
     pub(super) layers: Vec<PathBuf>,
 }
 
@@ -64,7 +64,8 @@ impl Catalog {
 
     /// The unpacked layers of an image by its whole id, topmost first: overlayfs's order of lower directories.
     ///
-    /// Works too for an image that was removed by force while a container still needs it, and for none: it has no layers.
+    /// Works too for an image that was removed by force while a container still needs it, and for none: it has no
+    /// layers.
     pub(crate) fn rootfs(&self, image_id: &str) -> Result<Vec<PathBuf>> {
         if image_id.is_empty() {
             return Ok(Vec::new());

@@ -26,7 +26,8 @@ pub(crate) struct Copies {
 /// The images of a root that is copied; they are kept until this is dropped.
 pub(crate) struct CopiedImages<'a> {
     copies: &'a Copies,
-    /// Its name stands for the copy where images are kept: of a program that was killed nobody holds it.
+    /// The staging's name is the holder of the copy's leases. If the program is killed, nobody holds the staging any
+    /// more.
     staging: Staging<'a>,
 }
 

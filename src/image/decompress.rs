@@ -39,12 +39,13 @@ impl Compression {
     }
 }
 
-/// Has the decoders of an operation that work at the same time wait for each other where their windows (what they keep of
-/// their output, to refer back to) would be too large together.
+/// Has the decoders of an operation that work at the same time wait for each other where their windows (what they keep
+/// of their output, to refer back to) would be too large together.
 pub(crate) struct Gate {
     taken: Mutex<u64>,
     ended: Condvar,
-    /// A decoder that is done, with its memory: one that is freed may stay the process's, and the next one's comes atop.
+    /// A decoder that is done, with its memory: one that is freed may stay the process's, and the next one's comes
+    /// atop.
     spare: Mutex<Option<FrameDecoder>>,
     /// Compressors of recipes, used again: a few hundred small layers would each leave the memory of one.
     pub(crate) packers: Mutex<Vec<Packer>>,
@@ -80,14 +81,15 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// The decompressed stream of `input`, whatever its compression; a plain stream passes as it is. Its decoder's window has
-/// at most `window` bytes.
+/// The decompressed stream of `input`, whatever its compression; a plain stream passes as it is. Its decoder's window
+/// has at most `window` bytes.
 pub(crate) fn reader<'a>(mut input: impl BufRead + 'a, window: u64) -> Result<Box<dyn Read + 'a>> {
     let compression = Compression::of(peek(&mut input)?);
     decoder(input, compression, window, None)
 }
 
-/// The decompressed stream of `input`, which is compressed so. With a gate it waits for its turn where its window is large.
+/// The decompressed stream of `input`, which is compressed so. With a gate it waits for its turn where its window is
+/// large.
 pub(crate) fn decoder<'a>(
     input: impl BufRead + 'a,
     compression: Compression,
@@ -394,7 +396,7 @@ mod tests {
         std::thread::scope(|scope| {
             let first = [gate.enter(TOGETHER / 2), gate.enter(TOGETHER / 4)];
             let waiting = scope.spawn(|| {
-                // It is alone whatever its size.
+                // This decoder runs alone whatever its size.
                 let _turn = gate.enter(TOGETHER * 4);
                 order.lock().push("last");
             });

@@ -1,8 +1,8 @@
 //! Images out of dockerd's own store (overlay2), without dockerd.
 //!
-//! A layer's tar is written again from its tree and from what dockerd kept of the tar (`tar-split.json.gz`: what is no
-//! content, in order), goes through the pipeline that any layer goes through, and must have the digest that the image's
-//! configuration promises. So ids are what they were, and what was changed in dockerd's directory is found.
+//! A layer's tar is written again from its tree and from what dockerd kept of the tar (`tar-split.json.gz`: the bytes
+//! between contents, in order), goes through the pipeline that any layer goes through, and must have the digest that
+//! the image's configuration promises. So ids are what they were, and what was changed in dockerd's directory is found.
 
 use super::archive::stage_written;
 use super::catalog::Catalog;

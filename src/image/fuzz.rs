@@ -97,7 +97,7 @@ pub(crate) fn compressed(data: &[u8]) {
     }
 }
 
-/// Loads an archive into a root on a tmpfs. What is refused leaves nothing; what is taken can be listed and saved.
+/// Loads an archive into a root on a tmpfs. A refused archive leaves nothing; a loaded one can be listed and saved.
 pub(crate) fn archive(data: &[u8]) {
     let root = Scratch::new();
     let db = Arc::new(Db::open(&root.0, Durability::Off).expect("a database"));

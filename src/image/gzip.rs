@@ -1,8 +1,8 @@
 //! Writing gzip, fast also where nothing is to be gained: what other formats compressed already (pictures, archives,
 //! packages) is stored as it is.
 //!
-//! The stream is one member. Its pieces are either deflated or stored; between the two the deflater ends its blocks at a
-//! byte's border and forgets what it saw, so that nothing refers back across a stored piece.
+//! The stream is one member. Its pieces are either deflated or stored; between the two the deflater ends its blocks at
+//! a byte's border and forgets what it saw, so that nothing refers back across a stored piece.
 
 use flate2::{Compress, Compression, Crc, FlushCompress, Status};
 use std::io::{self, Write};
@@ -30,7 +30,7 @@ pub(super) struct Gzip<W> {
 }
 
 impl<W: Write> Gzip<W> {
-    /// `level`: of what is deflated, from 1 to 9.
+    /// `level`: of compression, from 1 to 9.
     pub(super) fn new(out: W, level: u32) -> Gzip<W> {
         Gzip {
             out,

@@ -2,11 +2,12 @@
 //!
 //! `root/layers/<64 hex of the diff id>/` holds a layer once and for all images: its unpacked tree `diff/`, its
 //! `recipe`, maybe `replaced/`. A layer counts when the database has its row, and only then: a directory without one
-//! comes from a program that ended in between, is never used, and is swept. What is being made stands in
+//! comes from a program that ended in between, is never used, and is swept. Layers in the making stand in
 //! `root/tmp/image-…`, locked by its maker; a directory there whose lock is free is swept by the next opener.
 //!
 //! Two locks (flock on the directories themselves): `tmp/` is held shared while a staging directory is made and locked,
-//! exclusively by the sweeper (parts of downloads have locks of their own); `layers/` is held exclusively while directories move in or out, which is short.
+//! exclusively by the sweeper (parts of downloads have locks of their own); `layers/` is held exclusively while
+//! directories move in or out, which is short.
 
 use super::decompress::Gate;
 use super::digest::Digest;
@@ -69,8 +70,8 @@ impl LayerStore {
         Ok(tree::stat_at(self.layers.as_fd(), diff_id.hex())?.map(|stat| stat.ino))
     }
 
-    /// The unpacked tree of a layer that has to be there. A row without its directory is what a damaged file system or a
-    /// foreign hand leaves.
+    /// The unpacked tree of a layer that has to be there. A row without its directory is what a damaged file system or
+    /// a foreign hand leaves.
     pub(crate) fn present(&self, diff_id: &Digest) -> Result<PathBuf> {
         match tree::stat_at(self.layers.as_fd(), diff_id.hex())? {
             Some(stat) if stat.is_dir() => Ok(self.diff_path(diff_id)),
@@ -109,7 +110,8 @@ impl LayerStore {
         Ok(Staging { layers: self, name, dir, count: AtomicU64::new(0), gate: Arc::new(Gate::new()) })
     }
 
-    /// Whether somebody is at work in a staging directory of that name. One that is there and nobody's could not be removed.
+    /// Whether somebody is at work in a staging directory of that name. One that is there and nobody's could not be
+    /// removed.
     pub(crate) fn is_staging(&self, name: &str) -> bool {
         let held = || {
             // A program that makes a staging directory holds the gate until the directory is locked.
@@ -148,8 +150,8 @@ impl LayerStore {
     }
 
     /// Removes what programs that ended left: their staging directories, and layers that `known` does not have.
-    /// Does nothing where another program is just at it. Parts of downloads may have `parts_limit` bytes. What cannot be
-    /// removed now is noted.
+    /// Does nothing where another program is just at it. Parts of downloads may have `parts_limit` bytes. Directories
+    /// that cannot be removed now are noted.
     pub(crate) fn sweep(&self, known: impl FnOnce() -> Result<HashSet<Digest>>, parts_limit: u64) -> Result<()> {
         let gate = self.reopen(TMP)?;
         if tree::try_lock(gate.as_fd(), Lock::Exclusive)? {
@@ -197,8 +199,8 @@ impl LayerStore {
 }
 
 impl Moving<'_> {
-    /// Makes a staged layer the layer `diff_id`. What stands there takes its place in the staging in the same moment:
-    /// whoever ends in between, a row never stands without its directory.
+    /// Makes a staged layer the layer `diff_id`. A directory that stands there already changes places with it in
+    /// one step: a row never stands without its directory, whichever program is killed in between.
     pub(crate) fn publish(&self, staging: &Staging<'_>, name: &str, diff_id: &Digest) -> Result<()> {
         let (layers, hex) = (&self.layers.layers, diff_id.hex());
         match tree::rename_at(staging.dir.as_fd(), name, layers.as_fd(), &hex) {
@@ -282,7 +284,7 @@ impl Staging<'_> {
         remove_tree(self.dir.as_fd(), name)
     }
 
-    /// Its name in `tmp/`: whoever finds no such directory knows that its maker is gone.
+    /// The name of the directory in `tmp/`. If no such directory exists, its maker is gone.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }

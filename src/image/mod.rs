@@ -1,11 +1,11 @@
 //! Images: names, configurations, layers; archives in and out.
 //!
 //! Layers are stored once, unpacked, under their diff id (see [`layer_store`]); configurations and names stand in the
-//! database. What is loaded is staged whole, then its layers become visible by one rename each, then images and names
+//! database. An archive is staged whole, then its layers become visible by one rename each, then images and names
 //! by one transaction: a program killed at any point leaves nothing half visible.
 //!
-//! [`Images::open`] makes the groups of methods, each with the handles that it needs. A group knows only groups that are
-//! made before it: [`Catalog`] knows no other.
+//! [`Images::open`] makes the groups of methods, each with the handles that it needs. A group knows only groups that
+//! are made before it: [`Catalog`] knows no other.
 
 mod archive;
 mod build_cache;
@@ -53,7 +53,7 @@ pub(crate) mod archive_writer {
     pub(crate) use super::layer::write::TarWriter;
 }
 
-/// Reading archives, for those that extract what is no layer.
+/// Reading archives that are not layers.
 pub(crate) mod archive_reader {
     pub(crate) use super::layer::Room;
     pub(crate) use super::layer::entry::{Entry, Kind, TarReader};
@@ -66,7 +66,7 @@ pub(crate) mod archive_reader {
         super::decompress::reader(input, room.window)
     }
 
-    /// Keeps nothing of what an archive is made of.
+    /// Records nothing of an archive's structure.
     pub(crate) struct Unrecorded;
 
     impl super::layer::recipe::Recorder for Unrecorded {
@@ -116,7 +116,7 @@ use verify::Verifier;
 
 /// Takes progress messages; an error ends the operation.
 pub(crate) type Tell<'a> = &'a mut dyn FnMut(Progress) -> Result<()>;
-/// Takes the events of what was done, in order.
+/// Takes the events of finished changes, in order.
 pub(crate) type Emit<'a> = &'a mut dyn FnMut(Event);
 
 /// The images of one engine root: the groups of methods that others call. Each group has the handles that it needs, and

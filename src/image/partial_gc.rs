@@ -11,7 +11,7 @@ pub(super) const PREFIX: &str = "part-";
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
 impl LayerStore {
-    /// [`LayerStore::sweep_parts`] of what is there.
+    /// Sweeps all parts that exist: see [`LayerStore::sweep_parts`].
     #[cfg(feature = "registry")]
     pub(crate) fn sweep_parts_now(&self, limit: u64) -> Result<()> {
         self.sweep_parts(tree::names(self.tmp())?, limit)

@@ -40,9 +40,9 @@ impl Pruner {
     }
 }
 
-/// Removes an image by each of its names, or by its id. What is in the way of one is no error.
+/// Removes an image by each of its names, or by its id. Conflicts are passed over.
 fn remove(removal: &mut Removal<'_>, tx: &Transaction<'_>, image: &ImageRow) -> Result<()> {
-    // It may have gone with its child.
+    // The image may have gone with its child.
     if rows::get(tx, &image.id)?.is_none() {
         return Ok(());
     }

@@ -32,7 +32,7 @@ pub(super) struct NewImage {
     pub(super) layers: Vec<Digest>,
     pub(super) parent: Option<Digest>,
     pub(super) names: Vec<Reference>,
-    /// It was made by this engine: a build may take it for the step that it says it is.
+    /// Whether this engine made the image: then its history is trusted, and builds may use it as a cached step.
     pub(super) made_here: bool,
 }
 

@@ -22,8 +22,8 @@ pub(crate) struct ImageUser {
 
 /// Answers who uses an image (by its id, `sha256:...`).
 ///
-/// Asked while the database is locked for writing: it may read the database, not write it. Whoever creates a container
-/// must look in the transaction that inserts it whether the image is still there.
+/// Asked while the database is locked for writing: it may read the database, not write it. A creation checks
+/// that the image still exists in the transaction that inserts the container.
 pub(crate) type Usage<'a> = &'a dyn Fn(&str) -> Result<Vec<ImageUser>>;
 
 /// Removes names, and images that lose their last one.
@@ -158,7 +158,7 @@ impl Removal<'_> {
     }
 
     /// Deletes the image, then its parents as long as nothing holds them. `quiet`: its last name is gone already, and
-    /// that it is still needed is no error.
+    /// an image that is still needed stays without an error.
     fn delete(&mut self, image: ImageRow, mut quiet: bool) -> Result<()> {
         let (mut force, mut next) = (self.how.force, Some(image));
         while let Some(image) = next.take() {

@@ -36,7 +36,7 @@ enum Looked {
     /// The content is right, the tree is not; the layer staged under that name is.
     Tree(String, String),
     Content(String),
-    /// It was removed meanwhile.
+    /// The layer was removed meanwhile.
     Gone,
 }
 
@@ -53,7 +53,7 @@ impl Verifier {
     pub(crate) fn damage_seen(&self) -> Result<Vec<String>> {
         let mut found = Vec::new();
         for diff_id in self.catalog.layer_ids()? {
-            // It may have been removed in between.
+            // The layer may have been removed in between.
             if let Some(what) = self.layers.look(&diff_id)
                 && self.catalog.has_layer(&diff_id)?
             {

@@ -376,7 +376,7 @@ impl Networks {
 
     /// Releases the container's endpoints if no program holds the container and it does not run.
     pub(crate) fn settle_idle(&self, slot: u32, container: &str) -> Result<()> {
-        let Some(_busy) = self.states.try_busy(slot)? else { return Ok(()) };
+        let Some(_busy) = self.states.locks.try_busy(slot)? else { return Ok(()) };
         if self.states.now(slot, container)?.is_live() { Ok(()) } else { self.settle(container) }
     }
 
@@ -408,7 +408,7 @@ impl Networks {
                 silent.push(stored.network_id);
                 continue;
             }
-            let Some(_busy) = self.states.try_busy(stored.slot)? else { continue };
+            let Some(_busy) = self.states.locks.try_busy(stored.slot)? else { continue };
             if !self.states.now(stored.slot, &stored.container_id)?.is_live() && !self.settle_one(&plugins, &stored)? {
                 silent.push(stored.network_id);
             }

@@ -27,7 +27,7 @@ impl Download {
     }
 
     /// Asks for a file. A user and a password in the address go to its server, and stand in no error. Errors: the
-    /// address is none, nobody answers there, or the answer is a refusal.
+    /// address is malformed, nobody answers there, or the answer is a refusal.
     pub(crate) fn start(url: &str, transport: &Transport) -> Result<Download> {
         let (address, user) = split_user(url);
         let address = Url::parse(&address)

@@ -261,7 +261,7 @@ impl Repository<'_> {
             headers.push(("range", format!("bytes={from}-")));
         }
         let url = self.url(&format!("blobs/{digest}"));
-        // Whoever reads a blob to its end goes on by itself after a cut.
+        // The reader of a blob resumes by itself after a cut.
         let answer = self.client.call_once("GET", url, &headers, &self.scope, Payload::None)?;
         let at = match answer.status {
             200 => 0,

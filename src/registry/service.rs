@@ -1,4 +1,4 @@
-//! Git's service on any server of HTTP, which is no registry: one question and answer each request.
+//! Git's service on any server of HTTP: one question and answer each request.
 
 use super::auth::basic;
 use super::transport::{Answer, Ask, Payload, Transport};

@@ -78,7 +78,7 @@ pub(super) struct Answer {
     pub(super) status: u16,
     /// Where it came from, after redirects.
     pub(super) url: Url,
-    /// It was asked for as often as makes sense.
+    /// Whether a further attempt makes no sense.
     pub(super) is_last: bool,
     headers: http::HeaderMap,
     body: ureq::Body,
@@ -368,7 +368,7 @@ fn proxy(url: &Url, files: bool, proxies: &Proxies) -> Result<Option<ureq::Proxy
     }
     let Some(proxy) = proxy.as_deref().filter(|proxy| !proxy.is_empty()) else { return Ok(None) };
     let proxy = ureq::Proxy::new(proxy);
-    // It may hold a password.
+    // The address is not shown, because it may hold a password.
     proxy.map(Some).map_err(|_| Error::invalid(format!("{name} is not the address of a proxy")))
 }
 
@@ -384,7 +384,8 @@ fn exempt(url: &Url, list: &str) -> bool {
         || host.starts_with("127.")
 }
 
-/// The error of a request. A proxy that stands between may be the reason, so it is named, without its user and password.
+/// The error of a request. A proxy that stands between may be the reason, so it is named, without its user and
+/// password.
 fn failed(method: &str, url: &Url, origin: &Origin, error: &ureq::Error) -> Error {
     // Some of its errors repeat the address, which may be a signed one.
     let why = match error {

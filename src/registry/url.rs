@@ -128,14 +128,14 @@ pub(crate) fn split_user(text: &str) -> (String, Option<&str>) {
     }
 }
 
-/// An address that somebody gave, for messages: without user and password, and without the query, where signed ones have
-/// their secrets.
+/// An address that somebody gave, for messages: without user and password, and without the query, where signed ones
+/// have their secrets.
 pub(crate) fn without_secrets(text: &str) -> String {
     if !Wall::UrlSecrets.stands() {
         return text.to_owned();
     }
     let (address, _) = split_user(text);
-    // In a text that is no address, anything may stand before the `@`.
+    // In a text that is not an address, anything may stand before the `@`.
     let whole = |url: Url| url.port().is_none_or(|port| port.bytes().all(|b| b.is_ascii_digit()));
     if text.contains('@') && !Url::parse(&address).is_ok_and(whole) {
         return text.split("://").next().filter(|scheme| !scheme.contains('@')).unwrap_or_default().to_owned()

@@ -1,9 +1,9 @@
 //! One copy of the library per root and process.
 //!
-//! SQLite locks with record locks, and those are the process's: where two copies of SQLite have one database open, either
-//! ends the other's locks when it closes a descriptor, and nothing stands between two writers any more. Inside of one
-//! copy SQLite takes care of that; a second copy of this library in the same process (bundled twice, or loaded into a
-//! linker name space) is found here, by its descriptor, and refused.
+//! SQLite locks with record locks, and those are the process's: where two copies of SQLite have one database open,
+//! either ends the other's locks when it closes a descriptor, and nothing stands between two writers any more. Inside
+//! of one copy SQLite takes care of that; a second copy of this library in the same process (bundled twice, or loaded
+//! into a linker name space) is found here, by its descriptor, and refused.
 
 use crate::error::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
@@ -30,8 +30,8 @@ static OURS: Mutex<Vec<Ours>> = Mutex::new(Vec::new());
 #[derive(Debug)]
 pub(super) struct Claim(Option<Identity>);
 
-/// Claims the database at `path`; makes an empty file where there is none. Errors: another copy has it open here; it was open
-/// when this process was forked ([`ErrorKind::Forked`]).
+/// Claims the database at `path`; makes an empty file where there is none. Errors: another copy has it open here; it
+/// was open when this process was forked ([`ErrorKind::Forked`]).
 ///
 /// A path that cannot be looked at is claimed by nobody: opening it tells why.
 pub(super) fn claim(path: &Path) -> Result<Claim> {

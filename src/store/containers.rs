@@ -1,4 +1,4 @@
-//! Containers: who exists, under which name, in which slot of the state files.
+//! Containers: their ids, names and slots in the state files.
 
 use super::{failed, long_specs};
 use crate::error::{Error, ErrorKind, Result};
@@ -84,7 +84,7 @@ fn with_spec<T>(tx: &Transaction<'_>, found: &Row<'_>, take: Take<'_, T>) -> Res
     }
 }
 
-/// A stored document; empty where it is no text, so that its damage is that of one container.
+/// A stored document; empty where the value is not text, so that damage concerns one container only.
 pub(super) fn text(value: ValueRef<'_>) -> &str {
     value.as_str().unwrap_or_default()
 }
@@ -103,7 +103,8 @@ pub(crate) fn free_slot(tx: &Transaction<'_>, above: u32) -> Result<u32> {
     Ok(free)
 }
 
-/// Adds a container with its spec. Errors: the name is taken ([`ErrorKind::Conflict`], with the id of the one that has it).
+/// Adds a container with its spec. Errors: the name is taken ([`ErrorKind::Conflict`], with the id of the one that has
+/// it).
 pub(crate) fn insert(tx: &Transaction<'_>, new: &ContainerRow, spec: String) -> Result<()> {
     name_is_free(tx, &new.name)?;
     let sql = "INSERT INTO containers (id, slot, name, created_ns, image_id, spec) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";

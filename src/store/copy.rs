@@ -11,8 +11,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 impl Db {
-    /// Copies the database to `to`, a path where nothing is. `hold` runs in the same moment: what it keeps in the original
-    /// is what the copy tells of. Others wait with what they write until the copy is made.
+    /// Copies the database to `to`, a path where nothing is. `hold` runs in the same moment: what it keeps in the
+    /// original is what the copy tells of. Others wait with what they write until the copy is made.
     pub(crate) fn copy_to(&self, to: &Path, hold: impl FnOnce(&Transaction<'_>) -> Result<()>) -> Result<DbCopy> {
         self.write(Flush::Lazy, |tx| {
             hold(tx)?;
@@ -35,7 +35,7 @@ impl DbCopy {
         let narrowed = std::fs::set_permissions(path, Permissions::from_mode(0o600));
         narrowed.map_err(|e| Error::io(format_args!("change the mode of {}", path.display()), &e))?;
         let connection = Connection::open(path).map_err(failed)?;
-        // A copy that is cut short is none: nothing of it must survive a crash before its end.
+        // A copy that is cut short is worthless: nothing of it must survive a crash before its end.
         connection.pragma_update(None, "journal_mode", "memory").map_err(failed)?;
         connection.pragma_update(None, "synchronous", "off").map_err(failed)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, true).map_err(failed)?;

@@ -1,8 +1,9 @@
 //! Flushing the database's log for several callers at once.
 //!
-//! SQLite flushes a commit under its write lock: eight programs that commit wait for eight flushes, one after the other.
-//! Here a commit is written, the lock is let go, and then one flush serves everybody whose commit came before it. What is
-//! on disk afterwards is the same: the log is what SQLite flushes too, and it flushes that itself before it reuses it.
+//! SQLite flushes a commit under its write lock: eight programs that commit wait for eight flushes, one after the
+//! other. Here a commit is written, the lock is let go, and then one flush serves everybody whose commit came before
+//! it. The disk holds the same afterwards: the log is what SQLite flushes too, and it flushes that itself before it
+//! reuses it.
 
 use crate::error::{Error, Result};
 use parking_lot::{Condvar, Mutex};
@@ -46,7 +47,7 @@ impl Flushes {
             let result = self.flush();
             turns = self.turns.lock();
             turns.flushing = false;
-            // Those who wait then try themselves: an error is told to everyone whom it concerns.
+            // The waiting commits then flush themselves, so that each one concerned gets the error.
             self.over.notify_all();
             result?;
             turns.flushed = turns.flushed.max(covered);

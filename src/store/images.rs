@@ -1,8 +1,8 @@
 //! Images, their names and layers.
 //!
-//! Ids and diff ids are stored as `sha256:<hex>`, names in their familiar form. An image that was removed by force while
-//! a stopped container still needs it stays as a *hidden* row until the container goes: no name, not listed, but its
-//! layers are held.
+//! Ids and diff ids are stored as `sha256:<hex>`, names in their familiar form. An image that was removed by force
+//! while a stopped container still needs it stays as a *hidden* row until the container goes: no name, not listed, but
+//! its layers are held.
 
 use super::failed;
 use crate::error::Result;
@@ -51,8 +51,8 @@ CREATE TABLE build_images (
 ) STRICT, WITHOUT ROWID;
 ";
 
-/// Images that were made here, by builds and commits: a build takes its steps from no others. What was loaded or pulled
-/// says of itself what made it.
+/// Images that were made here, by builds and commits: a build takes its steps from no others. The history
+/// of a loaded or pulled image is only its own claim.
 pub(crate) const SCHEMA_MADE_HERE: &str = "
 CREATE TABLE made_here (
     image_id TEXT PRIMARY KEY REFERENCES images ON DELETE CASCADE

@@ -41,8 +41,8 @@ impl<T> Kept<T> {
         *self.0.lock() = None;
     }
 
-    /// The answer that `make` reads of the database, or read before, if nothing changed since. `worth` says whether an answer is
-    /// kept: a host program is not to grow with its containers.
+    /// The answer that `make` reads of the database, or read before, if nothing changed since. `worth` says whether an
+    /// answer is kept: a host program is not to grow with its containers.
     pub(crate) fn read(
         &self,
         db: &Db,

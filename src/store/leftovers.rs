@@ -1,4 +1,5 @@
-//! Files that a removal could not remove, and why: the removal notes them, `info` shows them, and every open tries again.
+//! Files that a removal could not remove, and why: the removal notes them, `info` shows them, and every open tries
+//! again.
 
 use crate::error::Result;
 use crate::model::Leftover;
@@ -12,8 +13,8 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Leftovers(Mutex<BTreeMap<PathBuf, String>>);
 
 impl Leftovers {
-    /// Takes how the removal of `path` went. What stays is told and tried again, which is no error of who removed: the
-    /// object that it belonged to is gone, and nothing finds it any more.
+    /// Takes how the removal of `path` went. A path that stays is reported and tried again. The removal succeeds all
+    /// the same: the object that the path belonged to is gone, and nothing finds it any more.
     pub(crate) fn note(&self, path: PathBuf, removed: Result<()>) -> Result<()> {
         match removed {
             Ok(()) => drop(self.0.lock().remove(&path)),

@@ -26,7 +26,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Its name, `/parent/alias`: the child is found by it.
+    /// The link's name, `/parent/alias`, by which the child is found.
     pub(crate) fn name(&self) -> String {
         format!("/{}/{}", self.parent, self.alias)
     }

@@ -1,11 +1,12 @@
 //! Long specs of containers, beside the table of containers.
 //!
-//! The rows of containers lie in the order of their ids. A search there compares rows, and SQLite reads a row that does not fit
-//! into its page as a whole for one comparison. So a long spec in a row would be read by requests about other containers. It lies
-//! in a table of its own instead, which is searched by numbers and short ids, and the row holds a mark.
+//! The rows of containers lie in the order of their ids. A search there compares rows, and SQLite reads a row that does
+//! not fit into its page as a whole for one comparison. So a long spec in a row would be read by requests about other
+//! containers. It lies in a table of its own instead, which is searched by numbers and short ids, and the row holds a
+//! mark.
 //!
-//! The table is made with the first long spec. A version that does not know the table takes the mark for a damaged spec. It
-//! removes such a container with its long spec, because the database does that.
+//! The table is made with the first long spec. A version that does not know the table takes the mark for a damaged
+//! spec. It removes such a container with its long spec, because the database does that.
 
 use super::failed;
 use crate::error::Result;
@@ -71,7 +72,8 @@ fn has_table(tx: &Transaction<'_>) -> Result<bool> {
     query.query_row([], |_| Ok(())).optional().map(|row| row.is_some()).map_err(failed)
 }
 
-/// Looks at the long spec of a container where it lies; an empty one if it is not there, which is damage of this container.
+/// Looks at the long spec of a container where it lies; an empty one if it is not there, which is damage of this
+/// container.
 pub(super) fn look<T>(tx: &Transaction<'_>, id: &str, take: impl FnOnce(&str) -> Result<T>) -> Result<T> {
     if !has_table(tx)? {
         return take("");

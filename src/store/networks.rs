@@ -1,4 +1,4 @@
-//! Networks, and who has which address on them.
+//! Networks, and the addresses of their containers.
 
 use super::failed;
 use crate::error::{Error, Result};
@@ -7,9 +7,9 @@ use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 /// This noun's tables. `spec` and `doc` are JSON documents of the network layer's. Networks may share a name.
 ///
-/// An endpoint is a container's end on a network as of its last start. It says nothing about whether the container runs:
-/// that is its monitor's lock. What a removed container leaves stays for a moment, so that its address is not given out
-/// again at once: `left_ns` is when it left.
+/// An endpoint is a container's end on a network as of its last start. It says nothing about whether the container
+/// runs: that is its monitor's lock. The endpoint of a removed container stays for a moment, so that its address is not
+/// given out again at once: `left_ns` is the time of the removal.
 pub(crate) const SCHEMA: &str = "
 CREATE TABLE networks (
     id         TEXT PRIMARY KEY NOT NULL,
@@ -188,7 +188,8 @@ pub(crate) fn each_of_container(
     each(tx, "WHERE container_id = ?1", &[container_id], |network, _, _, doc| look(network, doc))
 }
 
-/// Looks at the endpoints of all containers that are there where they lie: at each one's network, container, slot and document.
+/// Looks at the endpoints of all containers that are there where they lie: at each one's network, container, slot and
+/// document.
 pub(crate) fn each_present(tx: &Transaction<'_>, look: impl FnMut(&str, &str, u32, &str) -> Result<()>) -> Result<()> {
     each(tx, "WHERE left_ns = 0", &[], look)
 }

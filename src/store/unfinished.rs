@@ -1,7 +1,8 @@
-//! The directory that a copy of a root is made in: recognised as long as the copy is not whole, and refused by every open.
+//! The directory that a copy of a root is made in: recognised as long as the copy is not whole, and refused by every
+//! open.
 //!
-//! The marker is the first file in it and goes last; `coracle.db` and `identity`, by which earlier versions know a root,
-//! come only when everything else is on the disk.
+//! The marker is the first file in it and goes last; `coracle.db` and `identity`, by which earlier versions know a
+//! root, come only when everything else is on the disk.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::tree::{self, Lock};
@@ -56,7 +57,7 @@ impl Marker {
     }
 }
 
-/// Why `dir` is not to be opened: it is a copy that is not whole. `None`: it is none.
+/// The error of opening `dir` if it is a copy that is not whole. `None`: `dir` is not such a copy.
 pub(crate) fn refusal(dir: &Path) -> Option<Error> {
     let file = match File::open(dir.join(MARKER)) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return None,

@@ -1,7 +1,7 @@
 //! The oldest layout: one directory per layer with `json` and `layer.tar`, and `repositories`.
 //!
-//! Such an archive has no image configurations: each layer's `json` describes the image that ends with it, and names
-//! its parent. As docker does, an image is made of each.
+//! An archive in this layout has no image configurations: each layer's `json` describes the image that ends with it,
+//! and names its parent. As docker does, an image is made of each.
 
 use super::intake::{FoundLayer, Intake};
 use super::loading::Loading;

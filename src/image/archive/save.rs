@@ -1,7 +1,7 @@
 //! Saving: docker's layout with `manifest.json`, `repositories` and one directory per layer.
 //!
-//! Saving images twice gives the same bytes. Layers are written again from their recipes, and each is checked against its
-//! diff id as it goes out.
+//! Saving images twice gives the same bytes. Layers are written again from their recipes, and each is checked against
+//! its diff id as it goes out.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::hex::{is_hex, is_hex_id};

@@ -1,5 +1,5 @@
 //! Saving as an OCI layout: `oci-layout`, `index.json`, `blobs/`. Layers go as plain tars, whose digests are their diff
-//! ids, so nothing has to be compressed or counted first. The same images give the same bytes.
+//! ids, so nothing has to be compressed or counted first. Saving images twice gives the same bytes.
 
 use super::save::{Tar, Wanted, to_json, wanted};
 use crate::error::Result;

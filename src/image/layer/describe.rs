@@ -1,5 +1,5 @@
-//! A layer of a tree that is there already: its tar is worked out for its digest and its recipe, and written nowhere. The
-//! tree becomes what that tar unpacks to: without overlayfs's notes, sockets and parts of seconds.
+//! A layer of a tree that is there already: its tar is worked out for its digest and its recipe, and written nowhere.
+//! The tree becomes what that tar unpacks to: without overlayfs's notes, sockets and parts of seconds.
 
 use super::pipeline::Staged;
 use super::recipe::{self, Encoder, Packer, Recorder};

@@ -155,8 +155,8 @@ impl<'a, R: BufRead> TarReader<'a, R> {
         self.padding(entry.padding).map(drop)
     }
 
-    /// Hands the content of a file without holes to `take` as a stream, and passes over what was left of it. No recorder is
-    /// told of it.
+    /// Hands the content of a file without holes to `take` as a stream, and passes over what was left of it. No
+    /// recorder is told of it.
     pub(crate) fn stream<T>(&mut self, entry: &Entry, take: impl FnOnce(&mut dyn Read) -> Result<T>) -> Result<T> {
         let mut content = self.input.by_ref().take(entry.size);
         let taken = take(&mut content)?;
@@ -171,8 +171,8 @@ impl<'a, R: BufRead> TarReader<'a, R> {
         }
     }
 
-    /// Reads what fills the last block of a content. It may be missing at the end of the stream: the docker command leaves
-    /// it out where it adds a build file to a context. Answers how many bytes are missing.
+    /// Reads what fills the last block of a content. It may be missing at the end of the stream: the docker command
+    /// leaves it out where it adds a build file to a context. Answers how many bytes are missing.
     fn padding(&mut self, mut left: usize) -> Result<usize> {
         while left > 0 {
             let have = self.input.fill_buf()?;
@@ -226,7 +226,7 @@ impl<'a, R: BufRead> TarReader<'a, R> {
         Ok(Some(header))
     }
 
-    /// Takes so many bytes of what one entry may have.
+    /// Counts bytes of an entry's headers against their bound.
     fn spend(&mut self, bytes: u64) -> Result<()> {
         self.meta = self.meta.saturating_add(bytes);
         match self.meta > MAX_META {

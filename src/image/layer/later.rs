@@ -1,7 +1,7 @@
 //! Attributes of directories that are set at the end of an unpacking, when no more files are made in them.
 //!
-//! An archive decides how many they are and how much is said of each, so they are kept in memory only while they are few;
-//! beyond that they lie in a file that has no name, and are read from there one at a time.
+//! An archive decides how many they are and how much is said of each, so they are kept in memory only while they are
+//! few; beyond that they lie in a file that has no name, and are read from there one at a time.
 
 use crate::error::{Error, Result};
 use crate::kernel::tree::Time;
@@ -28,7 +28,7 @@ pub(crate) struct LaterDir {
 
 /// Directories, in the order in which they came.
 pub(crate) struct Later<'a> {
-    /// Those that are not in the file.
+    /// Records that are not in the file.
     kept: Vec<u8>,
     file: Option<File>,
     /// Makes a file without a name, open for reading and writing.

@@ -1,7 +1,7 @@
 //! The record by which a layer's tar is written again, byte by byte, from its unpacked tree.
 //!
 //! A recipe is the tar with every file's content replaced by where that content lies. It is written while the layer is
-//! unpacked, compressed, and replayed by save; the digest of what a replay gives is checked against the layer's.
+//! unpacked, compressed, and replayed by save; the digest of a replay is checked against the layer's.
 //!
 //! Form: a line that names the version, then one zlib stream of steps. A step is a tag byte and its fields; numbers are
 //! LEB128. `1` length bytes: those bytes. `2` length path, offset, length: that part of the file at path. `3` length
@@ -153,7 +153,7 @@ impl Packer {
     }
 }
 
-/// Writes the tar of the layer whose directory is `layer` to `out`. The caller checks the digest of what comes.
+/// Writes the tar of the layer whose directory is `layer` to `out`. The caller checks the digest of the tar.
 pub(crate) fn replay(layer: &OwnedFd, out: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
     let diff = tree::open_dir_at(layer.as_fd(), DIFF)?;
     let moves = moves(layer)?;

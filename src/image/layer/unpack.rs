@@ -31,12 +31,12 @@ const PARENTS: usize = 16;
 /// `O_PATH` descriptors of directories.
 const PARENT: i32 = libc::O_PATH | libc::O_DIRECTORY;
 
-/// Bytes of a file that wait when the kernel is told to write them to the disk: while more bytes come, and at the file's end.
-/// So the disk works beside the digest, and the flush at the end has little to do.
+/// Bytes of a file that wait when the kernel is told to write them to the disk: while more bytes come, and at the
+/// file's end. So the disk works beside the digest, and the flush at the end has little to do.
 const EARLY: u64 = 4 << 20;
 const EARLY_END: u64 = 512 << 10;
 
-/// Most bytes of the paths at which something was replaced: who writes the tar again keeps them.
+/// Most bytes of the paths at which something was replaced: writing the tar again keeps all of them in memory.
 const MAX_REPLACED: usize = 4 << 20;
 
 /// The result of an unpacking.
@@ -105,7 +105,7 @@ impl Parent {
 struct Unpacker<'a> {
     root: Rc<OwnedFd>,
     root_path: Vec<u8>,
-    /// Whom new files belong to by themselves.
+    /// The owner that new files have by themselves.
     owner: (u32, u32),
     flushed: bool,
     /// Recently used parents by the name that an entry called them.
@@ -271,7 +271,7 @@ impl Unpacker<'_> {
         self.attributes_at(entry, parent, name)
     }
 
-    /// Owner, attributes and time of what cannot be opened: links, devices, fifos.
+    /// Sets owner, attributes and time of an object that cannot be opened: a link, device or fifo.
     fn attributes_at(&self, entry: &Entry, parent: &Parent, name: &[u8]) -> Result<()> {
         if (entry.uid, entry.gid) != self.owner {
             tree::chown_at(parent.fd(), name, entry.uid, entry.gid)?;
@@ -471,7 +471,7 @@ fn later(entry: &Entry, path: Vec<u8>, made: &Stat) -> LaterDir {
 }
 
 /// Sets one extended attribute of an entry. overlayfs's own are left out: an image must not steer the file system that
-/// it is mounted by. What this file system has no place for is left out as well, but never a capability.
+/// it is mounted by. Attributes that this file system cannot hold are left out as well, but never a capability.
 fn set_xattr(key: &str, set: impl FnOnce(&str) -> Result<()>) -> Result<()> {
     if key.starts_with("trusted.overlay.") || key.starts_with("user.overlay.") {
         return Ok(());

@@ -74,7 +74,8 @@ impl<'a> TarWriter<'a> {
         TarWriter { out: Out::Told(out), op, buffer: vec![0; CHUNK], filled: 0, linked: HashMap::new() }
     }
 
-    /// Writes `name` of `dir` (`.`: `dir` itself) and all below it as `path`. What goes away meanwhile is left out.
+    /// Writes `name` of `dir` (`.`: `dir` itself) and all below it as `path`. Files that go away meanwhile are left
+    /// out.
     pub(crate) fn tree(&mut self, dir: BorrowedFd<'_>, name: &[u8], path: &[u8], stat: &Stat) -> Result<()> {
         if !stat.is_dir() {
             return self.entry(dir, name, path, stat);
@@ -135,7 +136,7 @@ impl<'a> TarWriter<'a> {
         self.header(&Header { attributes: &attributes, ..Header::of(b'5', &path, &stat) })
     }
 
-    /// Writes what is no directory. Sockets have no place in an archive.
+    /// Writes an object that is not a directory. Sockets have no place in an archive.
     pub(crate) fn entry(&mut self, dir: BorrowedFd<'_>, name: &[u8], path: &[u8], stat: &Stat) -> Result<()> {
         let kind = match stat.mode & libc::S_IFMT {
             libc::S_IFREG => b'0',
@@ -329,7 +330,7 @@ fn unwritten(error: std::io::Error) -> Error {
     Error::io("write the archive", &error)
 }
 
-/// A file that is not there any more is no error of an archive.
+/// A file that went away meanwhile does not fail an archive: `None`.
 fn there<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),

@@ -20,7 +20,7 @@ pub(super) struct BlobReader<'a, 'p> {
     repository: &'a Repository<'a>,
     digest: Digest,
     size: u64,
-    /// Whom to tell, and as what.
+    /// The receiver of progress, and the id that the messages name.
     say: Option<(&'a Say, String)>,
     /// The part that is here already, and the place where more of it is kept.
     part: Option<&'a mut Part<'p>>,
@@ -146,7 +146,7 @@ impl<'a, 'p> BlobReader<'a, 'p> {
         self.open = None;
         match self.hasher.take().map(Hasher::finish) {
             Some(found) if found != self.digest && Wall::ContentDigests.stands() => {
-                // Bytes that are not the blob's are no part of it.
+                // These bytes do not belong to the blob: the next attempt must not use them.
                 if let Some(part) = &mut self.part {
                     part.reset();
                 }

@@ -141,8 +141,8 @@ fn json<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     read.map_err(|e| Error::invalid(format!("manifest: {e}")))
 }
 
-/// The first one for this machine's system and architecture, else the first that does not say for which it is: a list in
-/// the list, or the image of somebody who makes one kind only.
+/// The first one for this machine's system and architecture, else the first that does not say for which it is: a list
+/// in the list, or the image of somebody who makes one kind only.
 fn choose(index: Index) -> Result<Digest> {
     let ours = index.manifests.iter().find(|listed| {
         listed.platform.as_ref().is_some_and(|p| {
@@ -158,7 +158,7 @@ fn choose(index: Index) -> Result<Digest> {
     }
 }
 
-/// Refuses what is no image, and layers that we cannot or must not fetch, before anything is fetched.
+/// Refuses manifests of other things than images, and layers that cannot or must not be fetched, before any download.
 fn check(manifest: &Manifest) -> Result<()> {
     let kind = manifest.config.media_type.as_str();
     if !matches!(kind, "" | CONFIG | OCI_CONFIG | "application/octet-stream" | "application/json") {

@@ -43,7 +43,7 @@ pub(crate) struct Say(Sender<Progress>);
 
 impl Say {
     pub(crate) fn tell(&self, message: Progress) {
-        // Whoever does not listen any more has ended the operation.
+        // A receiver that does not listen any more has ended the operation.
         let _ = self.0.send(message);
     }
 }

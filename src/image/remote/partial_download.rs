@@ -1,8 +1,9 @@
 //! A blob whose download may be cut off and gone on with, by whichever program.
 //!
-//! A part is locked by whoever downloads the blob, in whichever program: others wait for it, then find the layer there
-//! or go on where it ended. What it holds is taken for nothing before the whole blob has its digest. Parts end with the
-//! pull that they were for; those of pulls that failed stay, within the bounds that [`LayerStore::sweep_parts`] keeps.
+//! The pull that downloads a blob locks its part. Other pulls, also of other programs, wait for the lock, then find the
+//! layer in the store or go on where the part ends. Its bytes are not trusted before the whole blob has its digest.
+//! Parts end with the pull that they were for; those of pulls that failed stay, within the bounds that
+//! [`LayerStore::sweep_parts`] keeps.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::image::digest::Digest;
@@ -57,7 +58,7 @@ fn name_of(digest: &Digest) -> String {
     format!("{PREFIX}{}", digest.hex())
 }
 
-/// The right to download a blob, and what is here of it. What it holds stays when dropped, unless that is nothing.
+/// The right to download a blob, and what is here of it. A part with bytes stays when it is dropped, an empty one goes.
 pub(crate) struct Part<'a> {
     tmp: BorrowedFd<'a>,
     name: String,
@@ -76,7 +77,7 @@ impl LayerStore {
             return Ok(None);
         }
         let found = tree::stat_fd(file.as_fd())?;
-        // Whoever had it may have removed it meanwhile: then this one is nobody's, and the caller asks again.
+        // The pull that had the lock may have removed the file meanwhile: then the caller asks again.
         if tree::stat_at(tmp, &name)?.is_none_or(|stat| stat.ino != found.ino) {
             return Ok(None);
         }
@@ -88,7 +89,8 @@ impl LayerStore {
         Ok(Some(part))
     }
 
-    /// That part, also where other pulls have it: they are waited for. Errors: they do not get on, or the transport was stopped.
+    /// That part, also where other pulls have it: they are waited for. Errors: they do not get on, or the transport was
+    /// stopped.
     pub(super) fn part(&self, transport: &Transport, digest: &Digest, size: u64, limit: u64) -> Result<Part<'_>> {
         let mut awaited = Awaited::of(self, *digest);
         loop {
@@ -199,7 +201,7 @@ mod tests {
         part.reset();
         drop(part);
         assert!(dir.names().is_empty());
-        // Nothing is kept of what is small, nor of what is over the limit; a part that is too long is no part.
+        // Small blobs and those over the limit keep no parts; a part that is too long is dropped.
         for size in [1000, LIMIT + 1] {
             let mut part = dir.1.try_part(&blob, size, LIMIT).unwrap().unwrap();
             part.append(b"abc", 0);

@@ -198,7 +198,8 @@ impl Pull<'_> {
         Ok(before.as_deref() != Some(&id))
     }
 
-    /// The manifest for this machine, and the digest of what the reference names: that one, or the list that it is in.
+    /// The manifest for this machine, and the digest of the document that the reference names: this manifest, or the
+    /// list that it is in.
     pub(super) fn manifest(&self, reference: &Reference) -> Result<(Digest, Described)> {
         let tag = reference.tag().unwrap_or("latest");
         let mut wanted = reference.digest().map(|d| Digest::parse(d, "digest")).transpose()?;
@@ -216,7 +217,7 @@ impl Pull<'_> {
                 Document::Old => Some(Old::read(&fetched.bytes)?),
                 _ => None,
             };
-            // The signatures of the oldest form are no part of what has the digest.
+            // In the oldest form the digest does not cover the signatures.
             let found = old.as_ref().map_or_else(|| Digest::of(&fetched.bytes), |old| old.digest);
             let promised = fetched.digest.as_deref().and_then(|text| Digest::parse(text, "").ok());
             if let Some(expected) = wanted.or(promised)
@@ -330,8 +331,8 @@ impl Pull<'_> {
         Ok(Fetched { staging, layers: staged, unpacked, parts, _claims: claims })
     }
 
-    /// The rights to download blobs, each once, waiting where other programs download them. What they bring meanwhile is
-    /// left out.
+    /// The rights to download blobs, each once, waiting where other programs download them. Layers that they
+    /// bring meanwhile are left out.
     fn parts(&self, wanted: &[&Layer], has: impl Fn(&Layer) -> Result<bool>) -> Result<Vec<(Digest, Mutex<Part<'_>>)>> {
         // Everyone takes them in the same order, so that no two wait for each other.
         let mut wanted = wanted.to_vec();
@@ -406,8 +407,8 @@ impl Pull<'_> {
         Ok((layer.digest, name, staged))
     }
 
-    /// Remembers which blobs the repository has, for a push: those that were unpacked here, now (`unpacked`, diff ids by
-    /// blobs) or once. Of a layer that the store had already, the manifest alone says so, and may lie.
+    /// Remembers which blobs the repository has, for a push: those that were unpacked here, now (`unpacked`, diff ids
+    /// by blobs) or once. Of a layer that the store had already, the manifest alone says so, and may lie.
     fn note(&self, manifest: &Manifest, diff_ids: &[Digest], unpacked: &HashMap<Digest, Digest>) -> Result<()> {
         let (domain, repository) = (self.repository.domain(), &self.repository.path);
         self.puller.db.write(Flush::Lazy, |tx| {
@@ -431,7 +432,7 @@ impl Pull<'_> {
 struct Fetched<'a> {
     staging: Staging<'a>,
     layers: StagedLayers,
-    /// The diff ids of what was fetched, by blobs.
+    /// The diff ids of the fetched blobs.
     unpacked: HashMap<Digest, Digest>,
     parts: Vec<Part<'a>>,
     _claims: Claims<'a>,

@@ -1,5 +1,5 @@
 //! The oldest form of manifests (schema version 1), for reading: a list of layers, newest first, each with the document
-//! that described it then. What is made of one is what docker makes of it, to the byte, so that the image has the same id
+//! that described it then. The configuration made of one is docker's, to the byte, so that the image has the same id
 //! (but for those of docker before 1.8.3, whose descriptions it wrote anew).
 //!
 //! The signatures in such a manifest are by a key that it brings along: they say nothing and are not looked at. The

@@ -23,8 +23,8 @@ pub(super) struct Claims<'a> {
 impl Flights {
     /// Takes the right to fetch those of `wanted` that the store does not have, waiting where others fetch them.
     ///
-    /// Everyone takes them in the same order, so that no two wait for each other. `still` answers, for one of them, what is
-    /// asked at each turn whether to wait on: its error ends the waiting.
+    /// Everyone takes them in the same order, so that no two wait for each other. `still` answers, for one of them,
+    /// what is asked at each turn whether to wait on: its error ends the waiting.
     pub(super) fn claim<W: FnMut() -> Result<()>>(
         &self,
         wanted: impl Iterator<Item = Digest>,
