@@ -7,11 +7,16 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Random bytes.
+pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|e| Error::internal(format!("random bytes: {e}")))?;
+    Ok(bytes)
+}
+
 /// A new id.
 pub(crate) fn random_id() -> Result<String> {
-    let mut random = [0u8; 32];
-    getrandom::fill(&mut random).map_err(|e| Error::internal(format!("random bytes: {e}")))?;
-    Ok(encode(&random))
+    random_bytes::<32>().map(|bytes| encode(&bytes))
 }
 
 /// Whether `text` may be the beginning of an id.

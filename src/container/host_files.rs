@@ -27,7 +27,7 @@ impl HostFiles {
         if let Some(own) = joined.endpoints.iter().find_map(|end| end.host_gateway()) {
             return Ok(own.to_string());
         }
-        let networks = self.networks.all()?;
+        let networks = self.networks.register.all()?;
         let pools =
             networks.iter().filter(|network| network.is_default()).flat_map(|network| &network.spec.ipam.config);
         let mut gateways = pools.map(|pool| pool.gateway.split('/').next().unwrap_or_default().to_owned());

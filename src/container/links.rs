@@ -208,7 +208,7 @@ impl Links {
         if links.is_empty() {
             return Ok(Vec::new());
         }
-        let default = self.networks.find("bridge")?;
+        let default = self.networks.register.find("bridge")?;
         let mut seen = Vec::new();
         for link in links {
             let child = self.finder.find(&link.child_id)?;

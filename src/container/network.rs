@@ -8,7 +8,7 @@ use crate::launch::monitor::{self, Streams};
 use crate::launch::plan::{self, NET_HOST, NET_INSIDE, NetRequest};
 use crate::model::{ConnectNetwork, DisconnectNetwork, EndpointSettings, NetworkSettings, PortMap, PortSet};
 use crate::network::{
-    EndpointDoc, Hold, Joined, Joining, Network, Networks, Published, Script, Want, check_settings, key,
+    self, EndpointDoc, Hold, Joined, Joining, Network, Networks, Published, Script, Want, check_settings, key,
 };
 use crate::op::Op;
 use coracle_monitor::call::Call;
@@ -52,13 +52,13 @@ pub(super) struct View {
 impl View {
     /// The facts for all containers.
     pub(super) fn of_all(tx: &Transaction<'_>) -> Result<View> {
-        Ok(View { networks: Networks::all_in(tx)?, endpoints: Networks::all_endpoints(tx)? })
+        Ok(View { networks: network::Register::all_in(tx)?, endpoints: Networks::all_endpoints(tx)? })
     }
 
     /// The facts for one container.
     pub(super) fn of_one(all: &Networks, container: &str) -> Result<View> {
         let endpoints = BTreeMap::from([(container.to_owned(), all.endpoints(container)?)]);
-        Ok(View { networks: all.all()?, endpoints })
+        Ok(View { networks: all.register.all()?, endpoints })
     }
 
     /// How many ports are published.
@@ -229,7 +229,7 @@ pub(crate) struct Connections {
 impl Connections {
     /// Connects a container to a network: at once if it runs, else at its next start.
     pub(crate) fn connect(&self, reference: &str, asked: &ConnectNetwork, op: Option<&Op>) -> Result<()> {
-        let network = self.networks.find(reference)?;
+        let network = self.networks.register.find(reference)?;
         let (_busy, found) = self.finder.lock(&asked.container, op)?;
         let settings = asked_for(&asked.endpoint_config);
         check_settings(&network, &settings)?;
@@ -250,7 +250,7 @@ impl Connections {
 
     /// Disconnects a container from a network.
     pub(crate) fn disconnect(&self, reference: &str, asked: &DisconnectNetwork, op: Option<&Op>) -> Result<()> {
-        let network = match self.networks.find(reference) {
+        let network = match self.networks.register.find(reference) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return self.disconnect_from_gone(reference, asked, op).unwrap_or(Err(error));
             }
@@ -279,7 +279,7 @@ impl Connections {
         spec.networks.remove(&key);
         self.register.set_spec(&found, &spec)?;
         self.networks.forget(&network, &found.row.id)?;
-        self.networks.tell(&network, "disconnect", &found.row.id)
+        self.networks.register.container_event(&network, "disconnect", &found.row.id)
     }
 
     /// Disconnects a stopped container from a network that does not exist any more, by the network's name. `None`: the
@@ -349,7 +349,7 @@ impl Connections {
         }
         plugged?;
         self.register.set_spec(&found, &found.spec)?;
-        self.networks.tell(network, "connect", &found.row.id)
+        self.networks.register.container_event(network, "connect", &found.row.id)
     }
 
     /// Undoes the connects of programs that were killed in the middle of one, except while another call holds the
@@ -362,7 +362,7 @@ impl Connections {
                 continue;
             }
             for network in self.networks.endpoints(&id)?.into_keys() {
-                let Ok(network) = self.networks.find(&network) else { continue };
+                let Ok(network) = self.networks.register.find(&network) else { continue };
                 if self.network_key(&found, &network).is_none() {
                     // Best effort: the interface may not exist yet.
                     let _ = self.take_off(found.clone(), &network, "");
@@ -375,7 +375,7 @@ impl Connections {
     fn disconnect_live(&self, found: Snapshot, network: &Network, key: &str) -> Result<()> {
         let id = found.row.id.clone();
         self.take_off(found, network, key)?;
-        self.networks.tell(network, "disconnect", &id)
+        self.networks.register.container_event(network, "disconnect", &id)
     }
 
     fn take_off(&self, mut found: Snapshot, network: &Network, key: &str) -> Result<()> {
@@ -452,7 +452,7 @@ impl Connections {
         let same = |key: &&String| {
             **key == network.name
                 || **key == network.id
-                || self.networks.find(key).is_ok_and(|other| other.id == network.id)
+                || self.networks.register.find(key).is_ok_and(|other| other.id == network.id)
         };
         found.spec.networks.keys().find(same).cloned()
     }

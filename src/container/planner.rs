@@ -78,8 +78,8 @@ impl Planner {
     /// The networks of the events "connect" and "disconnect" of a run, including networks without an interface.
     fn event_networks(&self, found: &Snapshot, joined: &network::Joined) -> Result<Vec<(String, String)>> {
         Ok(match found.spec.host_config.modes().network {
-            NetworkMode::Host => vec![event_members(self.networks.fixed(true)?)],
-            NetworkMode::None => vec![event_members(self.networks.fixed(false)?)],
+            NetworkMode::Host => vec![event_members(self.networks.register.fixed(true)?)],
+            NetworkMode::None => vec![event_members(self.networks.register.fixed(false)?)],
             _ => joined.endpoints.iter().map(|end| event_members(&end.network)).collect(),
         })
     }

@@ -3,7 +3,7 @@
 
 use super::Options;
 use crate::error::{Error, ErrorKind, Result};
-use crate::network::Networks;
+use crate::network;
 use crate::store::Db;
 use crate::store::identity::{self, Ask, Claim};
 use crate::store::states::boot_id;
@@ -58,7 +58,7 @@ pub(super) fn claim(options: &Options, root: &Path, db: &Db) -> Result<Claim> {
         root,
         run: options.run_dir.as_deref(),
         default_run: &Path::new("/run/coracle").join(name_of(root)),
-        first_id: &Networks::default_id(db)?,
+        first_id: &network::default_id(db)?,
         boot: boot_id()?,
     })?;
     // Others may pass through an existing one, to a socket that the host program keeps in it.

@@ -118,7 +118,7 @@ impl Engine {
                 "Driver": "overlay2",
                 "DriverStatus": [["Backing Filesystem", facts::file_system(&root)]],
                 "SystemStatus": null,
-                "HostSettings": self.0.containers.networks.changed_settings(),
+                "HostSettings": self.0.containers.networks.settings.changed(),
                 "LoggingDriver": options.log_driver,
                 "CgroupDriver": "cgroupfs",
                 "CgroupVersion": limits.cgroup_version,

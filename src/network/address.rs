@@ -1,8 +1,8 @@
 //! Giving out addresses: pools of networks, addresses of endpoints. Everything here runs in a database transaction, so that
 //! two programs never give out the same.
 
+use super::spec::{Network, as_500, forbidden};
 use super::subnet::{Subnet, pools};
-use super::{Network, as_500, forbidden};
 use crate::error::{Error, Result};
 use crate::model::{Ipam, IpamPool};
 use std::collections::HashSet;

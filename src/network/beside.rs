@@ -5,12 +5,14 @@
 //! let pass dockerd's isolation does not see, so our table, before they stand, keeps our bridges apart from those of others.
 //! Nothing of any other program is ever changed: there it is said which command lets our packets pass.
 
-use super::bridge::links;
 use super::firewall::Apart;
+use super::links::links;
 use super::netlink::compat::{Chain, Pass, V4, V6};
 use super::netlink::link::{self, Link};
 use super::netlink::nft::{Forward, get_chains, read_forward, read_refusal};
-use super::{Network, Networks, address::Pool};
+use super::own_links::next_bridge;
+use super::spec::Network;
+use super::{Networks, address::Pool};
 use crate::error::Result;
 use crate::kernel::netlink::{NETFILTER, ROUTE, Socket};
 use crate::kernel::xtables;
@@ -91,8 +93,7 @@ impl Networks {
         if self.standing()?.docker.is_empty() {
             return Ok(());
         }
-        let _here = self.kernel.lock();
-        let _everywhere = self.lock()?;
+        let _kernel = self.locks.kernel()?;
         self.settle_beside()
     }
 
@@ -137,8 +138,8 @@ impl Networks {
     fn bridges(&self) -> Result<Vec<Bridge>> {
         let links = links()?;
         let mut bridges = Vec::new();
-        for network in self.all()? {
-            if links.iter().any(|link| self.is_bridge_of(link, &network)) {
+        for network in self.register.all()? {
+            if links.iter().any(|link| self.own_links.is_bridge_of(link, &network)) {
                 bridges.push(Bridge::of(&network, &network.spec.bridge)?);
             }
         }
@@ -149,8 +150,8 @@ impl Networks {
     pub(crate) fn warnings(&self) -> Result<Vec<String>> {
         let mut bridges = self.bridges()?;
         if bridges.is_empty() {
-            let default = self.find("bridge")?;
-            bridges.push(Bridge::of(&default, &self.next_bridge(&default)?)?);
+            let default = self.register.find("bridge")?;
+            bridges.push(Bridge::of(&default, &next_bridge(&default)?)?);
         }
         self.warnings_of(&bridges)
     }

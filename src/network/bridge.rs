@@ -1,29 +1,28 @@
 //! The kernel's side of a network: its bridge, addresses of the host on it, the few settings that forwarding needs.
 
+use super::Networks;
 use super::address::{self, Pool};
+use super::driver::Driver;
 use super::firewall::{Firewall, Zone};
+use super::links::{delete, find_link, host_subnets, links, request};
 use super::netlink::link::{self, Address, Link};
 use super::netlink::message::Messages;
-use super::settings::{OnHost, forward_v6, set};
+use super::options::{self, parent, sub};
+use super::own_links::{Owner, next_bridge};
+use super::settings::{BridgesLock, set};
+use super::spec::{Network, as_500};
 use super::subnet::Subnet;
-use super::{Driver, Network, Networks, as_500, options, random};
 use crate::error::Result;
-use crate::kernel::netlink::{ROUTE, Socket};
+use crate::hex::random_bytes;
 use crate::store::Flush;
 use crate::store::networks as table;
 use crate::walls::Wall;
-use std::net::IpAddr;
-
-/// The beginning of a bridge's alias; the network's id, the firewall's key and the root's directory follow.
-const OWNER: &str = "coracle:";
-/// The longest alias that the kernel keeps, in bytes.
-const MAX_ALIAS: usize = 255;
 
 impl Networks {
     /// Makes what a network needs in the kernel, where it is not there; answers the network as it is then, and the
     /// bridge's index.
     pub(super) fn up(&self, network: &Network) -> Result<(Network, u32)> {
-        if let Some(link) = self.own_bridge(network)?
+        if let Some(link) = self.own_links.bridge_of(network)?
             && let standing = self.standing()?
             && standing.table
             && self.is_settled_beside(&standing, &link.name)?
@@ -33,8 +32,7 @@ impl Networks {
             }
             return Ok((network.clone(), link.index));
         }
-        let _here = self.kernel.lock();
-        let _everywhere = self.lock()?;
+        let _kernel = self.locks.kernel()?;
         self.stand(network, None)
     }
 
@@ -44,21 +42,20 @@ impl Networks {
         &self,
         insert: impl FnOnce(&[Subnet]) -> Result<(Network, T)>,
     ) -> Result<(Network, T, Result<()>)> {
-        let _here = self.kernel.lock();
-        let _everywhere = self.lock()?;
-        let on_host = self.lock_bridges()?;
+        let _kernel = self.locks.kernel()?;
+        let on_host = self.settings.lock_bridges()?;
         let (network, more) = insert(&host_subnets()?)?;
         let made = self.stand(&network, Some(&on_host)).map(drop);
         Ok((network, more, made))
     }
 
     /// [`Networks::up`], under [`Networks::lock`]; `on_host`: the lock of the host's bridges, where it is held already.
-    fn stand(&self, network: &Network, on_host: Option<&OnHost>) -> Result<(Network, u32)> {
-        let mut network = self.find(&network.id)?;
-        let index = match (self.own_bridge(&network)?, on_host) {
+    fn stand(&self, network: &Network, on_host: Option<&BridgesLock>) -> Result<(Network, u32)> {
+        let mut network = self.register.find(&network.id)?;
+        let index = match (self.own_links.bridge_of(&network)?, on_host) {
             (Some(link), _) => link.index,
             (None, Some(on_host)) => self.make_bridge(&mut network, on_host)?,
-            (None, None) => self.make_bridge(&mut network, &self.lock_bridges()?)?,
+            (None, None) => self.make_bridge(&mut network, &self.settings.lock_bridges()?)?,
         };
         if self.firewall.is_there()? {
             self.firewall.add_zone(&zone(&network)?)?;
@@ -73,20 +70,15 @@ impl Networks {
 
     /// Takes a network's bridge away, and what the firewall has of it.
     pub(super) fn down(&self, network: &Network) -> Result<()> {
-        let _here = self.kernel.lock();
-        let _everywhere = self.lock()?;
-        if let Some(link) = self.own_bridge(network)? {
-            let mut m = Messages::new();
-            link::delete_link(&mut m, link.index);
-            request(m, "remove the bridge")?;
+        let _kernel = self.locks.kernel()?;
+        if let Some(link) = self.own_links.bridge_of(network)? {
+            delete(&link, "remove the bridge")?;
         }
-        if super::create::sub(network)?.is_some()
-            && let Some(link) = find_link(&parent(network))?.filter(|link| self.is_ours(link))
-            && !self.all()?.iter().any(|other| other.id != network.id && parent(other) == parent(network))
+        if sub(network)?.is_some()
+            && let Some(link) = find_link(&parent(network))?.filter(|link| self.own_links.is_ours(link))
+            && !self.register.all()?.iter().any(|other| other.id != network.id && parent(other) == parent(network))
         {
-            let mut m = Messages::new();
-            link::delete_link(&mut m, link.index);
-            request(m, "remove the parent interface")?;
+            delete(&link, "remove the parent interface")?;
         }
         if !network.spec.bridge.is_empty() && self.firewall.is_there()? {
             self.firewall.remove_zone(&zone(network)?)?;
@@ -97,8 +89,8 @@ impl Networks {
     /// Makes the firewall of what is there now. Under [`Networks::lock`].
     pub(super) fn make_firewall(&self) -> Result<()> {
         let mut zones = Vec::new();
-        for network in self.all()? {
-            if self.own_bridge(&network)?.is_some() {
+        for network in self.register.all()? {
+            if self.own_links.bridge_of(&network)?.is_some() {
                 zones.push(zone(&network)?);
             }
         }
@@ -114,16 +106,14 @@ impl Networks {
     /// Takes away the interfaces of networks that are removed: who removed one was killed before it came to them. Under
     /// [`Networks::lock`], as they are made: what has no row now had none when it was made, or lost it since.
     fn sweep_own(&self) -> Result<()> {
-        let known = self.all()?;
+        let known = self.register.all()?;
         let orphan = |link: &Link| {
-            let own = owner(&link.alias).filter(|(_, key, _)| *key == self.firewall.key());
-            own.is_some_and(|(id, ..)| known.iter().all(|network| network.id != id && parent(network) != link.name))
+            let own = Owner::of(link).filter(|_| self.own_links.is_ours(link));
+            own.is_some_and(|own| known.iter().all(|other| other.id != own.network && parent(other) != link.name))
         };
         let orphans: Vec<Link> = links()?.into_iter().filter(orphan).collect();
         for link in &orphans {
-            let mut m = Messages::new();
-            link::delete_link(&mut m, link.index);
-            request(m, "remove the interface of a network that is gone")?;
+            delete(link, "remove the interface of a network that is gone")?;
         }
         if !orphans.is_empty() && self.firewall.is_there()? { self.make_firewall() } else { Ok(()) }
     }
@@ -131,18 +121,18 @@ impl Networks {
     /// Puts back what another program took: the firewall, bridges of running containers; and takes away what a killed one
     /// left. Nothing is made that nobody needs.
     pub(crate) fn heal(&self) -> Result<()> {
-        let named = |link: &Link| self.is_ours(link);
-        let known = self.all()?;
-        let has_row = |link: &Link| owner(&link.alias).is_some_and(|(id, ..)| known.iter().any(|other| other.id == id));
+        let named = |link: &Link| self.own_links.is_ours(link);
+        let known = self.register.all()?;
+        let has_row =
+            |link: &Link| Owner::of(link).is_some_and(|own| known.iter().any(|other| other.id == own.network));
         if links()?.iter().any(|link| named(link) && !has_row(link)) {
-            let _here = self.kernel.lock();
-            let _everywhere = self.lock()?;
+            let _kernel = self.locks.kernel()?;
             self.sweep_own()?;
         }
-        let rows = self.db.read(table::all_endpoints)?;
+        let rows = self.register.db.read(table::all_endpoints)?;
         let mut needed: Vec<String> = Vec::new();
         for row in rows {
-            if row.left_ns == 0 && !needed.contains(&row.network_id) && self.is_live(row.slot)? {
+            if row.left_ns == 0 && !needed.contains(&row.network_id) && self.register.is_live(row.slot)? {
                 needed.push(row.network_id);
             }
         }
@@ -164,8 +154,7 @@ impl Networks {
     /// As `heal`, with the firewall made anew whatever it looks like.
     pub(crate) fn repair(&self) -> Result<()> {
         self.heal()?;
-        let _here = self.kernel.lock();
-        let _everywhere = self.lock()?;
+        let _kernel = self.locks.kernel()?;
         if self.firewall.is_there()? {
             self.make_firewall()?;
         }
@@ -174,14 +163,14 @@ impl Networks {
 
     /// A bridge that somebody removed left the ends of running containers behind: they are its ports again.
     fn reattach(&self, network: &Network, bridge: u32) -> Result<()> {
-        let rows = self.db.read(|tx| table::of_network(tx, &network.id))?;
+        let rows = self.register.db.read(|tx| table::of_network(tx, &network.id))?;
         let isolated = !options::icc(&network.spec)?;
         for row in rows.iter().filter(|row| row.left_ns == 0) {
-            if !self.is_live(row.slot)? {
+            if !self.register.is_live(row.slot)? {
                 continue;
             }
             let restarts =
-                self.states.recorded(row.slot, &row.container_id)?.map_or(0, |state| state.network_restarts());
+                self.register.states.recorded(row.slot, &row.container_id)?.map_or(0, |state| state.network_restarts());
             let port = super::endpoint::read(row)?.port_now(restarts);
             if let Some(link) = find_link(&port)?.filter(|link| link.master == 0) {
                 let mut m = Messages::new();
@@ -192,46 +181,21 @@ impl Networks {
         Ok(())
     }
 
-    /// The network's bridge, if it is there and is its own: a copy of a root has networks of the same ids.
-    pub(super) fn own_bridge(&self, network: &Network) -> Result<Option<Link>> {
-        if network.spec.bridge.is_empty() {
-            return Ok(None);
-        }
-        Ok(find_link(&network.spec.bridge)?.filter(|link| self.is_bridge_of(link, network)))
-    }
-
-    pub(super) fn is_bridge_of(&self, link: &Link, network: &Network) -> bool {
-        let is_own = owner(&link.alias).is_some_and(|(id, ..)| id == network.id);
-        is_own && link.name == network.spec.bridge && self.is_ours(link)
-    }
-
-    /// Made by this root, for whichever of its networks.
-    fn is_ours(&self, link: &Link) -> bool {
-        owner(&link.alias).is_some_and(|(_, key, _)| key == self.firewall.key())
-    }
-
-    fn alias(&self, network: &Network) -> String {
-        let whose = format!("{OWNER}{}:{}:", network.id, self.firewall.key());
-        let root = self.root.to_str().filter(|root| whose.len() + root.len() <= MAX_ALIAS);
-        whose + root.unwrap_or_default()
-    }
-
     /// Takes away what the kernel has of networks that no running container is on; the next start makes it again.
     pub(crate) fn release(&self) -> Result<()> {
-        let rows = self.db.read(table::all_endpoints)?;
+        let rows = self.register.db.read(table::all_endpoints)?;
         let mut left = false;
-        for network in self.all()? {
+        for network in self.register.all()? {
             let mut used = false;
             for row in rows.iter().filter(|row| row.network_id == network.id && row.left_ns == 0) {
-                used |= self.is_live(row.slot)?;
+                used |= self.register.is_live(row.slot)?;
             }
             left |= used;
             if !used {
                 self.down(&network)?;
             }
         }
-        let _here = self.kernel.lock();
-        let _everywhere = self.lock()?;
+        let _kernel = self.locks.kernel()?;
         self.sweep_own()?;
         self.settle_beside()?;
         if left {
@@ -241,7 +205,7 @@ impl Networks {
             self.firewall.remove()?;
         }
         // Another bridge (of another root, of another program) may need what a root of ours was the first to switch on.
-        self.restore_settings(|| Ok(links()?.iter().any(|link| link.kind == "bridge")))
+        self.settings.restore(|| Ok(links()?.iter().any(|link| link.kind == "bridge")))
     }
 
     /// The index of the interface that a macvlan or ipvlan network hangs on; one that is the network's own is made.
@@ -250,8 +214,7 @@ impl Networks {
         if let Some(link) = find_link(&name)? {
             return Ok(link.index);
         }
-        let _here = self.kernel.lock();
-        let _everywhere = self.lock()?;
+        let _kernel = self.locks.kernel()?;
         if find_link(&name)?.is_none() {
             self.make_parent(network, &name)?;
         }
@@ -263,7 +226,7 @@ impl Networks {
     }
 
     fn make_parent(&self, network: &Network, name: &str) -> Result<()> {
-        let alias = self.alias(network);
+        let alias = self.own_links.alias(network);
         let what = format!("make the parent interface {name}");
         let bad = || as_500(format!("invalid subinterface vlan name {name}, example formatting is eth0.10"));
         let mut m = Messages::new();
@@ -286,19 +249,19 @@ impl Networks {
         request(m, &what)
     }
 
-    fn make_bridge(&self, network: &mut Network, _: &OnHost) -> Result<u32> {
+    fn make_bridge(&self, network: &mut Network, _: &BridgesLock) -> Result<u32> {
         // Best effort: who removed a root left its bridges.
         let _ = sweep();
         let before = network.clone();
         self.decide_bridge(network)?;
         if *network != before {
             let row = network.row()?;
-            self.db.write(Flush::Durable, |tx| table::set_spec(tx, &row.id, &row.spec))?;
+            self.register.db.write(Flush::Durable, |tx| table::set_spec(tx, &row.id, &row.spec))?;
         }
         let name = network.spec.bridge.clone();
-        let [a, b, c, d] = random::<4>()?;
+        let [a, b, c, d] = random_bytes::<4>()?;
         let mut m = Messages::new();
-        let alias = self.alias(network);
+        let alias = self.own_links.alias(network);
         link::add_bridge(&mut m, &name, [0x02, 0x42, a, b, c, d], options::mtu(&network.spec)?, &alias);
         let made = (|| {
             request(m, &format!("make bridge {name}"))?;
@@ -319,7 +282,7 @@ impl Networks {
             Ok(link.index)
         })();
         if made.is_err()
-            && let Ok(Some(link)) = self.own_bridge(network)
+            && let Ok(Some(link)) = self.own_links.bridge_of(network)
         {
             let mut m = Messages::new();
             link::delete_link(&mut m, link.index);
@@ -330,7 +293,7 @@ impl Networks {
 
     /// The bridge's name, and the default network's subnet: as long as nobody is on it, another may take its place.
     fn decide_bridge(&self, network: &mut Network) -> Result<()> {
-        let name = self.next_bridge(network)?;
+        let name = next_bridge(network)?;
         if links()?.iter().any(|link| link.name == name) {
             return Err(as_500(format!(
                 "an interface with the name {name} is there already, and is not of network {}",
@@ -341,33 +304,10 @@ impl Networks {
         let host = host_subnets()?;
         let clashes = Pool::of(network)?.iter().any(|pool| host.iter().any(|other| other.overlaps(&pool.subnet)));
         if network.spec.ipam.config.is_empty() || network.is_default() && network.spec.automatic && clashes {
-            let others = self.subnets_of_others(&network.id)?;
+            let others = self.register.subnets_of_others(&network.id)?;
             network.spec.ipam.config = address::decide(&Default::default(), false, &others, &host)?.0;
         }
         Ok(())
-    }
-
-    /// The name that a bridge of the network gets.
-    pub(super) fn next_bridge(&self, network: &Network) -> Result<String> {
-        match (options::bridge_name(&network.spec)?, network.is_default()) {
-            (Some(name), _) => Ok(name.to_owned()),
-            (None, false) => Ok(format!("br-{}", &network.id[..12])),
-            (None, true) => {
-                let links = links()?;
-                let taken = |name: &String| links.iter().any(|link| link.name == *name);
-                let mut names = (0..100).map(|number| format!("coracle{number}"));
-                names.find(|name| !taken(name)).ok_or_else(|| as_500("no name is left for the default bridge"))
-            }
-        }
-    }
-
-    /// The subnets of all networks but one.
-    pub(super) fn subnets_of_others(&self, id: &str) -> Result<Vec<Subnet>> {
-        let mut subnets = Vec::new();
-        for network in self.all()?.iter().filter(|network| network.id != id) {
-            subnets.extend(Pool::of(network)?.iter().map(|pool| pool.subnet));
-        }
-        Ok(subnets)
     }
 }
 
@@ -383,80 +323,24 @@ pub(super) fn zone(network: &Network) -> Result<Zone> {
     })
 }
 
-/// The network's id, the firewall's key and the root's directory of a bridge of ours.
-fn owner(alias: &str) -> Option<(&str, &str, &str)> {
-    let mut parts = alias.strip_prefix(OWNER)?.splitn(3, ':');
-    Some((parts.next()?, parts.next()?, parts.next()?))
-}
-
 /// Removes bridges and firewalls of roots that are gone. One that has a port is somebody's, whatever its directory; one
 /// that is removed wrongly is made again by the next start that needs it.
 fn sweep() -> Result<()> {
     let links = links()?;
     for link in &links {
-        let Some((_, key, root)) = owner(&link.alias) else { continue };
+        let Some(Owner { key, root, .. }) = Owner::of(link) else { continue };
         let idle = links.iter().all(|port| port.master != link.index);
         if idle
             && root.starts_with('/')
             && std::fs::metadata(root).is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound)
         {
-            let mut m = Messages::new();
-            link::delete_link(&mut m, link.index);
-            request(m, "remove the bridge of a root that is gone")?;
+            delete(link, "remove the bridge of a root that is gone")?;
             let firewall = Firewall::new(key);
             firewall.remove()?;
             super::beside::withdraw(firewall.name())?;
         }
     }
     Ok(())
-}
-
-/// Sends requests; the first refusal is the error.
-pub(super) fn request(m: Messages, what: &str) -> Result<()> {
-    let acks = m.acks() as usize;
-    let refused = Socket::open(ROUTE)?.request(&m.finish(), acks)?;
-    refused.first().map_or(Ok(()), |refused| Err(refused.error(what).in_area("network")))
-}
-
-/// The name of the interface that a macvlan or ipvlan network hangs on: without the option, one of its own.
-pub(super) fn parent(network: &Network) -> String {
-    match network.spec.options.get("parent").map(String::as_str) {
-        None | Some("") => format!("dm-{}", &network.id[..12]),
-        Some(name) => name.to_owned(),
-    }
-}
-
-/// A link of the host by its name.
-pub(super) fn find_link(name: &str) -> Result<Option<Link>> {
-    let mut found = None;
-    let asked = Socket::open(ROUTE)?.dump(&link::get_link(name), |kind, body| found = link::read_link(kind, body));
-    match asked {
-        Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(None),
-        other => other.map(|()| found),
-    }
-}
-
-pub(super) fn links() -> Result<Vec<Link>> {
-    let mut all = Vec::new();
-    Socket::open(ROUTE)?.dump(&link::get_links(), |kind, body| all.extend(link::read_link(kind, body)))?;
-    Ok(all)
-}
-
-/// Where the host's own packets go: its routes, its addresses, its resolvers. An automatic subnet stays away from them.
-pub(super) fn host_subnets() -> Result<Vec<Subnet>> {
-    let mut all = Vec::new();
-    let socket = Socket::open(ROUTE)?;
-    socket.dump(&link::get_routes(), |kind, body| {
-        all.extend(link::read_route(kind, body).map(|to| Subnet::of(to.ip, to.prefix)));
-    })?;
-    socket.dump(&link::get_addresses(), |kind, body| {
-        all.extend(link::read_address(kind, body).map(|(_, at)| Subnet::of(at.ip, at.prefix)));
-    })?;
-    let resolvers = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
-    let servers = resolvers.lines().filter_map(|line| line.trim().strip_prefix("nameserver"));
-    let servers = servers.filter_map(|text| text.trim().parse::<IpAddr>().ok());
-    all.extend(servers.map(|ip| Subnet::of(ip, if ip.is_ipv4() { 32 } else { 128 })));
-    Ok(all)
 }
 
 impl Networks {
@@ -466,7 +350,7 @@ impl Networks {
         // A container does not say over which of the host's addresses its packets go.
         set(&format!("ipv4/conf/{bridge}/accept_source_route"), "0")?;
         if !network.spec.internal {
-            self.change_setting("ipv4/ip_forward", "1")?;
+            self.settings.change("ipv4/ip_forward", "1")?;
         }
         if std::path::Path::new("/proc/sys/net/ipv6").exists() {
             // A container must not make itself the host's router.
@@ -480,7 +364,7 @@ impl Networks {
             // Nobody else can have the addresses of a new bridge: they are of use at once.
             set(&format!("ipv6/conf/{bridge}/accept_dad"), "0")?;
             if v6 && !network.spec.internal {
-                forward_v6(self)?;
+                self.settings.forward_v6()?;
             }
         }
         Ok(())

@@ -1,9 +1,12 @@
 //! Making and removing networks.
 
+use super::driver::Driver;
+use super::links::host_subnets;
 use super::loans::Loan;
-use super::netlink::link::Sub;
+use super::options::{self, sub};
+use super::spec::{Network, NetworkSpec, PREDEFINED, as_500, forbidden};
 use super::subnet::Subnet;
-use super::{Driver, Network, NetworkSpec, Networks, PREDEFINED, address, as_500, bridge, forbidden, options};
+use super::{Networks, address};
 use crate::error::{Error, Result};
 use crate::model::{CreateNetwork, NetworkCreated};
 use crate::store::Flush;
@@ -30,7 +33,7 @@ impl Networks {
         let inserted = if is_bridge {
             self.create_up(insert)
         } else {
-            let inserted = bridge::host_subnets().and_then(|host| insert(&host));
+            let inserted = host_subnets().and_then(|host| insert(&host));
             inserted.map(|(network, warning)| (network, warning, Ok(())))
         };
         let (network, warning, made) = inserted.inspect_err(|_| self.give_back_pools(&asked_for))?;
@@ -40,13 +43,13 @@ impl Networks {
         };
         if let Err(error) = made {
             self.give_back_pools(&network);
-            self.db.write(Flush::Lazy, |tx| table::delete(tx, &network.id))?;
+            self.register.db.write(Flush::Lazy, |tx| table::delete(tx, &network.id))?;
             return Err(error);
         }
-        self.event(&network, "create", None)?;
+        self.register.event(&network, "create")?;
         // The network is there, whatever cannot be read of others.
         let blocked = match network.spec.driver {
-            Driver::Bridge => self.warnings_for(&self.find(&network.id)?).unwrap_or_default(),
+            Driver::Bridge => self.warnings_for(&self.register.find(&network.id)?).unwrap_or_default(),
             _ => Vec::new(),
         };
         let texts = Some(warning).filter(|text| !text.is_empty()).into_iter().chain(blocked);
@@ -55,7 +58,7 @@ impl Networks {
 
     /// Stores a network with the pools that it gets; answers a warning, too. `host`: see [`address::decide`].
     fn insert(&self, asked: &CreateNetwork, mut network: Network, host: &[Subnet]) -> Result<(Network, String)> {
-        self.db.write(Flush::Durable, |tx| {
+        self.register.db.write(Flush::Durable, |tx| {
             let name = network.name.as_str();
             let same = table::by_name(tx, name)?.into_iter().next();
             if asked.check_duplicate && same.is_some() {
@@ -114,13 +117,13 @@ impl Networks {
 
     /// Removes a network. Errors: it is predefined, a running container is on it.
     pub(crate) fn remove(&self, reference: &str) -> Result<()> {
-        let network = self.db.read(|tx| table::find(tx, reference)).and_then(Network::of)?;
+        let network = self.register.db.read(|tx| table::find(tx, reference)).and_then(Network::of)?;
         if network.is_predefined() {
             return Err(forbidden(format!("{} is a pre-defined network and cannot be removed", network.name)));
         }
         let idle = |tx: &rusqlite::Transaction<'_>| {
             for row in table::of_network(tx, &network.id)? {
-                if row.left_ns == 0 && self.is_live(row.slot)? {
+                if row.left_ns == 0 && self.register.is_live(row.slot)? {
                     return Err(forbidden(format!(
                         "error while removing network: network {} id {} has active endpoints",
                         network.name, network.id
@@ -130,37 +133,16 @@ impl Networks {
             Ok(())
         };
         if network.is_remote() || network.has_foreign_addresses() {
-            self.db.read(idle)?;
+            self.register.db.read(idle)?;
             self.settle_all()?;
             self.unmake_remote(&network);
         }
-        self.db.write(Flush::Durable, |tx| {
+        self.register.db.write(Flush::Durable, |tx| {
             idle(tx)?;
             table::delete(tx, &network.id)
         })?;
         self.down(&network)?;
         self.remove_names(&network);
-        self.event(&network, "destroy", None)
-    }
-}
-
-/// How containers share that interface; `None`: they do not, they are on a bridge.
-pub(super) fn sub(network: &Network) -> Result<Option<Sub>> {
-    let option = |key: &str| network.spec.options.get(key).map(String::as_str).unwrap_or_default();
-    match network.spec.driver {
-        Driver::Macvlan => Ok(Some(Sub::Macvlan(match option("macvlan_mode") {
-            "" | "bridge" => 4,
-            "private" => 1,
-            "vepa" => 2,
-            "passthru" => 8,
-            other => return Err(as_500(format!("requested macvlan mode '{other}' is not valid"))),
-        }))),
-        Driver::Ipvlan => Ok(Some(Sub::Ipvlan(match option("ipvlan_mode") {
-            "" | "l2" => 0,
-            "l3" => 1,
-            "l3s" => 2,
-            other => return Err(as_500(format!("requested ipvlan mode '{other}' is not valid"))),
-        }))),
-        _ => Ok(None),
+        self.register.event(&network, "destroy")
     }
 }

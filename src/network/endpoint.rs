@@ -9,12 +9,15 @@ pub(crate) use allocate::{check_settings, parse_mac};
 pub(crate) use store::leave;
 pub(super) use store::{read, row};
 
-use super::bridge::find_link;
+use super::Networks;
+use super::driver::Driver;
+use super::links::find_link;
 use super::loans::Loan;
 use super::netlink::link::{self, Script, Through};
+use super::options::{parent, sub};
 use super::ports::{Hold, Published, Taken};
 use super::remote::{Lease, RemoteEnd};
-use super::{Driver, Network, Networks, as_500, mode_name};
+use super::spec::{Network, as_500};
 use crate::error::Result;
 use crate::model::{EndpointSettings, PortMap, PortSet};
 use crate::store::Flush;
@@ -194,7 +197,7 @@ impl Networks {
         self.settle(who.container)?;
         let mut loan = self.loan();
         let given = self.lease_all(who, &mut ready, &mut loan);
-        let given = given.and_then(|()| self.db.write(Flush::Lazy, |tx| self.allocate(tx, who, &ready)));
+        let given = given.and_then(|()| self.register.db.write(Flush::Lazy, |tx| self.allocate(tx, who, &ready)));
         let (mut docs, taken) = given.inspect_err(|_| self.give_back_all(&ready))?;
         if ready.iter().any(Ready::has_foreign_parts) {
             self.join_remotes(who, &ready, &mut docs)?;
@@ -213,7 +216,7 @@ impl Networks {
 
     /// Looks up a network that a container is to be on, and has the kernel ready for it.
     fn ready<'a>(&self, want: &'a Want) -> Result<Ready<'a>> {
-        let network = self.find(&want.network)?;
+        let network = self.register.find(&want.network)?;
         let (network, parent) = match network.spec.driver {
             Driver::Bridge => self.up(&network)?,
             Driver::Macvlan | Driver::Ipvlan => {
@@ -266,14 +269,14 @@ impl Networks {
             if let Err(error) = joined {
                 all.iter().zip(docs.iter()).for_each(|(ready, doc)| self.part_remote(&ready.network, doc));
                 // Resources that went back are nobody's any more.
-                self.db.write(Flush::Lazy, |tx| {
+                self.register.db.write(Flush::Lazy, |tx| {
                     all.iter().try_for_each(|ready| table::delete_endpoint(tx, &ready.network.id, who.container))
                 })?;
                 return Err(error);
             }
         }
         super::remote::number_interfaces(docs, &prefixes);
-        self.db.write(Flush::Lazy, |tx| {
+        self.register.db.write(Flush::Lazy, |tx| {
             all.iter().zip(docs.iter()).try_for_each(|(ready, doc)| {
                 table::put_endpoint(tx, &row(&ready.network.id, who.container, who.slot, doc)?)
             })
@@ -286,10 +289,10 @@ impl Networks {
         ends.sort_by(|(_, a), (_, b)| a.interface.cmp(&b.interface));
         let (mut joined, mut parents) = (Joined::default(), Vec::new());
         for (network, doc) in ends {
-            let network = self.find(&network)?;
-            let parent = match super::create::sub(&network)? {
-                None => self.own_bridge(&network)?,
-                Some(_) => find_link(&super::bridge::parent(&network))?,
+            let network = self.register.find(&network)?;
+            let parent = match sub(&network)? {
+                None => self.own_links.bridge_of(&network)?,
+                Some(_) => find_link(&parent(&network))?,
             };
             parents.push(parent.map_or(0, |link| link.index));
             joined.endpoints.push(Endpoint::of(network, doc));
@@ -311,7 +314,7 @@ impl Networks {
         }
         let mut loan = self.loan();
         let leases = self.lease(&network, &want.settings, who.mac_on(&network), &mut loan)?;
-        let given = self.db.write(Flush::Lazy, |tx| {
+        let given = self.register.db.write(Flush::Lazy, |tx| {
             let mut doc = self.address(tx, who, &network, &want.settings, &leases)?;
             doc.interface = interface.to_owned();
             let others = table::of_container(tx, who.container)?;
@@ -333,18 +336,13 @@ impl Networks {
             if joined.is_err() {
                 self.part_remote(&network, &doc);
             }
-            self.db.write(Flush::Lazy, |tx| match &joined {
+            self.register.db.write(Flush::Lazy, |tx| match &joined {
                 Ok(()) => table::put_endpoint(tx, &row(&network.id, who.container, who.slot, &doc)?),
                 Err(_) => table::delete_endpoint(tx, &network.id, who.container),
             })?;
             joined?;
         }
         self.write_names(&network)
-    }
-
-    /// Tells that a container came to a network, or left it.
-    pub(crate) fn tell(&self, network: &Network, action: &str, container: &str) -> Result<()> {
-        self.event(network, action, Some(container))
     }
 
     /// A start that failed: its ports lead nowhere, and plugins get back what is theirs.
@@ -358,9 +356,4 @@ impl Networks {
 fn first_by_name<'a>(networks: impl Iterator<Item = (&'a Network, bool)>) -> Option<usize> {
     let may = networks.enumerate().filter(|(_, (_, may))| *may);
     may.min_by(|(_, (a, _)), (_, (b, _))| a.name.cmp(&b.name)).map(|(at, _)| at)
-}
-
-/// The name of a network as its containers' settings have it.
-pub(crate) fn key<'a>(found: Option<&'a Network>, asked: &'a str) -> &'a str {
-    found.map_or(mode_name(asked), |network| &network.name)
 }

@@ -1,7 +1,8 @@
 //! Networks as clients see them.
 
+use super::Networks;
 use super::endpoint::{EndpointDoc, read};
-use super::{Network, Networks};
+use super::spec::{Network, PREDEFINED, as_500};
 use crate::error::{Error, Result};
 use crate::model::{EndpointSettings, ListNetworks, NetworkDetail, NetworkMember};
 use crate::store::networks as table;
@@ -11,11 +12,11 @@ use std::net::IpAddr;
 impl Networks {
     /// Everything about one network.
     pub(crate) fn inspect(&self, reference: &str) -> Result<NetworkDetail> {
-        let network = self.find(reference)?;
-        let rows = self.db.read(|tx| table::of_network(tx, &network.id))?;
+        let network = self.register.find(reference)?;
+        let rows = self.register.db.read(|tx| table::of_network(tx, &network.id))?;
         let mut containers = BTreeMap::new();
         for row in rows {
-            if row.left_ns == 0 && self.is_live(row.slot)? {
+            if row.left_ns == 0 && self.register.is_live(row.slot)? {
                 containers.insert(row.container_id.clone(), member(&read(&row)?));
             }
         }
@@ -26,7 +27,7 @@ impl Networks {
     pub(crate) fn list(&self, query: &ListNetworks) -> Result<Vec<NetworkDetail>> {
         check(query)?;
         let mut found = Vec::new();
-        for network in self.all()? {
+        for network in self.register.all()? {
             if fits(&network, query) {
                 found.push(self.inspect(&network.id)?);
             }
@@ -36,7 +37,7 @@ impl Networks {
             None => Ok(found),
             Some(values) => {
                 let wanted = values.iter().any(|value| matches!(value.as_str(), "true" | "1"));
-                let predefined = |n: &NetworkDetail| super::PREDEFINED.iter().any(|(name, _)| *name == n.name);
+                let predefined = |n: &NetworkDetail| PREDEFINED.iter().any(|(name, _)| *name == n.name);
                 found.retain(|n| (n.containers.is_empty() && !predefined(n)) == wanted);
                 Ok(found)
             }
@@ -51,7 +52,7 @@ fn check(query: &ListNetworks) -> Result<()> {
     }
     let values = |key: &str| query.filters.get(key).into_iter().flatten();
     if let Some(bad) = values("type").find(|kind| !matches!(kind.as_str(), "custom" | "builtin")) {
-        return Err(super::as_500(format!("Invalid filter: 'type'='{bad}'")));
+        return Err(as_500(format!("Invalid filter: 'type'='{bad}'")));
     }
     if let Some(bad) = values("dangling").find(|value| !matches!(value.as_str(), "true" | "1" | "false" | "0")) {
         return Err(Error::invalid(format!("Invalid filter 'dangling={bad}'")));

@@ -1,8 +1,9 @@
 //! Addresses that plugins gave and no row has yet. Each program that asks notes them in a file of its own at once, which is
 //! locked as long as the program lives; of one that was killed before its rows were written, the next open gives it back.
 
+use super::Networks;
 use super::endpoint::read;
-use super::{Network, Networks};
+use super::spec::Network;
 use crate::error::{Error, Result};
 use crate::kernel::file::{lock_byte, try_lock_byte};
 use crate::store::networks as table;
@@ -91,9 +92,9 @@ impl Networks {
 
     /// Whether it is done.
     fn give_back_loan(&self, given: &[Given]) -> Result<bool> {
-        let networks = self.all()?;
+        let networks = self.register.all()?;
         let mut leases = Vec::new();
-        for row in self.db.read(table::all_endpoints)? {
+        for row in self.register.db.read(table::all_endpoints)? {
             leases.extend(read(&row)?.leases);
         }
         for one in given.iter().rev() {

@@ -5,11 +5,13 @@
 //! is asked; a flush takes rules, and not that. `route_localnet` is set while the filter stands and somebody's port needs it.
 //! Where the kernel has no such filter, the monitor of the container passes on what comes to 127.0.0.1.
 
+use super::Networks;
+use super::driver::Driver;
 use super::netlink::filter;
 use super::netlink::message::Messages;
 use super::ports::Published;
 use super::settings::{get, set};
-use super::{Driver, Network, Networks};
+use super::spec::Network;
 use crate::error::Result;
 use crate::kernel::netlink::{ROUTE, Socket};
 use crate::store::networks as table;
@@ -54,7 +56,7 @@ impl Networks {
         if self.relay_loopback || network.spec.driver != Driver::Bridge {
             return Ok(self.relay_loopback);
         }
-        let bridge = self.own_bridge(network)?.map(|link| link.index);
+        let bridge = self.own_links.bridge_of(network)?.map(|link| link.index);
         Ok(!bridge.map(guard).transpose()?.unwrap_or(false))
     }
 
@@ -75,7 +77,7 @@ impl Networks {
         if settled {
             return Ok(());
         }
-        let _everywhere = self.lock()?;
+        let _everywhere = self.locks.root()?;
         self.settle_loopback(network)
     }
 
@@ -85,22 +87,22 @@ impl Networks {
     }
 
     fn set_loopback(&self, network: &Network, needed: bool) -> Result<()> {
-        let Some(bridge) = self.own_bridge(network)? else { return Ok(()) };
+        let Some(bridge) = self.own_links.bridge_of(network)? else { return Ok(()) };
         let open = needed && guard(bridge.index)?;
         set(&setting(network), if open { "1" } else { "0" }).map(|_| ())
     }
 
     fn is_guarded(&self, network: &Network) -> Result<bool> {
-        self.own_bridge(network)?.map_or(Ok(true), |bridge| is_guarded(bridge.index))
+        self.own_links.bridge_of(network)?.map_or(Ok(true), |bridge| is_guarded(bridge.index))
     }
 
     /// Whether a running container has a port on this network that the host reaches at 127.0.0.1 through the kernel.
     fn needs_loopback(&self, network: &Network) -> Result<bool> {
-        let rows = self.db.read(|tx| table::of_network(tx, &network.id))?;
+        let rows = self.register.db.read(|tx| table::of_network(tx, &network.id))?;
         // The newest first: they are most likely to run.
         for row in rows.iter().rev().filter(|row| row.left_ns == 0) {
             let doc = super::endpoint::read(row)?;
-            if doc.ports.iter().any(Published::needs_localnet) && self.is_live(row.slot)? {
+            if doc.ports.iter().any(Published::needs_localnet) && self.register.is_live(row.slot)? {
                 return Ok(true);
             }
         }

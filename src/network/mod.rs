@@ -11,51 +11,56 @@ mod create;
 mod driver;
 mod endpoint;
 mod firewall;
+mod links;
 mod list;
 mod loans;
+mod locks;
 mod loopback;
 mod names;
 mod netlink;
 mod options;
+mod own_links;
 mod ports;
+mod register;
 mod remote;
 mod settings;
+mod spec;
 mod subnet;
 
 pub(crate) use driver::Driver;
-pub(crate) use endpoint::{EndpointDoc, Joined, Joining, Want, check_settings, key, leave, parse_mac};
+pub(crate) use endpoint::{EndpointDoc, Joined, Joining, Want, check_settings, leave, parse_mac};
 pub(crate) use names::{RESOLVER, Resolver};
 pub(crate) use netlink::link::Script;
 pub(crate) use ports::{Hold, Published, check as check_ports, parse as parse_port};
+pub(crate) use register::{Register, default_id};
+pub(crate) use spec::{Network, PREDEFINED, key};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::event::Journal;
-use crate::model::{Event, Ipam, StringMap};
 use crate::options::Options;
 use crate::plugin::Plugins;
+use crate::store::Db;
 use crate::store::identity::Claim;
-use crate::store::networks::{self as table, NetworkRow};
 use crate::store::states::States;
-use crate::store::{Db, Flush};
 use firewall::Firewall;
+use locks::Locks;
+use own_links::OwnLinks;
 use parking_lot::Mutex;
 use ports::Ports;
-use rusqlite::Transaction;
-use serde::{Deserialize, Serialize};
-use std::fs::File;
+use settings::Settings;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// The networks of a root.
 pub(crate) struct Networks {
-    db: Arc<Db>,
-    states: Arc<States>,
-    journal: Arc<Journal>,
-    root: PathBuf,
+    pub(crate) register: Arc<Register>,
+    pub(crate) settings: Arc<Settings>,
+    locks: Arc<Locks>,
+    own_links: Arc<OwnLinks>,
+    firewall: Arc<Firewall>,
     /// The root's run directory.
     run: PathBuf,
-    firewall: Firewall,
     ports: Ports,
     /// Where ports that name no address are published.
     publish_ip: Option<IpAddr>,
@@ -64,76 +69,6 @@ pub(crate) struct Networks {
     /// dockerd's chain for the rules of others gets none.
     leave_docker_user: bool,
     plugins: Plugins,
-    /// The networks `host` and `none`, once they were asked for: nobody changes or removes them.
-    fixed: [OnceLock<Network>; 2],
-    /// Work on the kernel's state that must not overlap within this program; [`Networks::lock`] is for the others.
-    kernel: Mutex<()>,
-}
-
-/// A network as decided at its creation: the document that the store keeps.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct NetworkSpec {
-    pub driver: Driver,
-    pub internal: bool,
-    pub enable_ipv6: bool,
-    pub attachable: bool,
-    pub ipam: Ipam,
-    pub options: StringMap,
-    pub labels: StringMap,
-    /// The bridge's name; empty: it has none yet.
-    pub bridge: String,
-    /// As its driver says; empty: local.
-    pub scope: String,
-    /// A plugin's names of the pools that it gave.
-    pub pools: Vec<String>,
-    /// No request chose the IPv4 subnet: another may replace it while no container uses it.
-    pub automatic: bool,
-}
-
-/// A network.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Network {
-    pub id: String,
-    pub name: String,
-    pub created_ns: i64,
-    pub spec: NetworkSpec,
-}
-
-/// The networks that are always there, and their drivers.
-pub(crate) const PREDEFINED: [(&str, &str); 3] = [("bridge", "bridge"), ("host", "host"), ("none", "null")];
-
-impl Network {
-    fn of(row: NetworkRow) -> Result<Network> {
-        let spec = serde_json::from_str(&row.spec)
-            .map_err(|error| Error::corrupt(format!("the stored document of network {}: {error}", row.id)))?;
-        Ok(Network { id: row.id, name: row.name, created_ns: row.created_ns, spec })
-    }
-
-    fn row(&self) -> Result<NetworkRow> {
-        let spec = serde_json::to_string(&self.spec).map_err(|e| Error::internal(format!("write a network: {e}")))?;
-        Ok(NetworkRow { id: self.id.clone(), name: self.name.clone(), created_ns: self.created_ns, spec })
-    }
-
-    pub(crate) fn is_predefined(&self) -> bool {
-        PREDEFINED.iter().any(|(name, _)| *name == self.name)
-    }
-
-    /// Whether a network mode means this one.
-    pub(crate) fn is_of_mode(&self, mode: &str) -> bool {
-        let mode = mode_name(mode);
-        self.name == mode || self.id == mode || mode.len() >= 12 && self.id.starts_with(mode)
-    }
-
-    /// The network that containers without another one are on.
-    pub(crate) fn is_default(&self) -> bool {
-        self.name == "bridge"
-    }
-}
-
-/// The name that a network mode means.
-pub(crate) fn mode_name(mode: &str) -> &str {
-    if matches!(mode, "" | "default") { "bridge" } else { mode }
 }
 
 impl Networks {
@@ -144,117 +79,24 @@ impl Networks {
         claim: &Claim,
         options: &Options,
     ) -> Result<Networks> {
+        let (root, run) = (root.to_owned(), claim.run.clone());
+        let register = group!(Register = db states journal; fixed: Default::default());
+        let settings = group!(Settings = ; run: run.clone());
+        let locks = group!(Locks = ; run: run.clone(), program: Mutex::default());
+        let firewall = Arc::new(Firewall::new(&claim.id[..8]));
+        let own_links = group!(OwnLinks = firewall; root);
         Ok(Networks {
-            db,
-            states,
-            journal,
-            root: root.to_owned(),
-            run: claim.run.clone(),
-            firewall: Firewall::new(&claim.id[..8]),
+            register,
+            settings,
+            locks,
+            own_links,
+            firewall,
+            run,
             ports: Ports::default(),
             publish_ip: options.publish_ip,
             relay_loopback: options.relay_loopback,
             leave_docker_user: options.leave_docker_user,
             plugins: Plugins::new(&options.plugin_dirs),
-            fixed: Default::default(),
-            kernel: Mutex::new(()),
         })
     }
-
-    /// The id of a root's default network, which is made where it is missing.
-    pub(crate) fn default_id(db: &Db) -> Result<String> {
-        predefine(db).map(|network| network.id)
-    }
-
-    /// Finds a network as people name it: name, id, unique prefix of an id.
-    pub(crate) fn find(&self, reference: &str) -> Result<Network> {
-        self.db.read(|tx| table::find(tx, mode_name(reference))).and_then(Network::of)
-    }
-
-    /// The network `host` or `none`.
-    pub(crate) fn fixed(&self, host: bool) -> Result<&Network> {
-        let (place, name) = if host { (&self.fixed[0], "host") } else { (&self.fixed[1], "none") };
-        match place.get() {
-            Some(network) => Ok(network),
-            None => self.find(name).map(|network| place.get_or_init(|| network)),
-        }
-    }
-
-    pub(crate) fn all(&self) -> Result<Vec<Network>> {
-        self.db.read(Networks::all_in)
-    }
-
-    /// All networks, read within a transaction.
-    pub(crate) fn all_in(tx: &Transaction<'_>) -> Result<Vec<Network>> {
-        table::all(tx)?.into_iter().map(Network::of).collect()
-    }
-
-    /// Whether a monitor lives in the slot: whose endpoints are in use.
-    fn is_live(&self, slot: u32) -> Result<bool> {
-        self.states.has_monitor(slot)
-    }
-
-    fn event(&self, network: &Network, action: &str, container: Option<&str>) -> Result<()> {
-        let event = Event::network(action, &network.id, &network.name, network.spec.driver.name(), container);
-        self.journal.append(&event).map(|_| ())
-    }
-
-    /// Keeps other programs of this root from changing the kernel's state meanwhile.
-    fn lock(&self) -> Result<File> {
-        use std::os::unix::fs::OpenOptionsExt;
-        let mut open = File::options();
-        let path = self.run.join("net.lock");
-        let file = open.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let file = file.map_err(|e| Error::io(format_args!("open {}", path.display()), &e))?;
-        crate::kernel::file::lock_byte(&file, 0, path.display())?;
-        Ok(file)
-    }
-}
-
-/// Makes the rows of the predefined networks, if they are not there; answers the default one.
-fn predefine(db: &Db) -> Result<Network> {
-    let there = |tx: &rusqlite::Transaction<'_>| table::by_name(tx, "bridge").map(|rows| rows.into_iter().next());
-    if let Some(row) = db.read(there)? {
-        return Network::of(row);
-    }
-    db.write(Flush::Durable, |tx| {
-        if let Some(row) = there(tx)? {
-            return Network::of(row);
-        }
-        let now = crate::time::now_ns();
-        for (name, driver) in PREDEFINED {
-            let spec = NetworkSpec { driver: driver.to_owned().into(), ..NetworkSpec::default() };
-            let mut network = Network { id: crate::hex::random_id()?, name: name.into(), created_ns: now, spec };
-            network.spec.ipam.driver = "default".into();
-            if network.is_default() {
-                network.spec.options = options::of_default_bridge();
-                network.spec.automatic = true;
-                // Where none is free now, the first start looks again.
-                let host = bridge::host_subnets().unwrap_or_default();
-                if let Ok((pools, _)) = address::decide(&Ipam::default(), false, &[], &host) {
-                    network.spec.ipam.config = pools;
-                }
-            }
-            table::insert(tx, &network.row()?)?;
-        }
-        let row = there(tx)?.ok_or_else(|| Error::internal("the default network is not there"))?;
-        Network::of(row)
-    })
-}
-
-/// A new id: 64 hex digits of 256 random bits.
-fn random<const N: usize>() -> Result<[u8; N]> {
-    let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|e| Error::internal(format!("random bytes: {e}")))?;
-    Ok(bytes)
-}
-
-/// A refusal with status 403, as the field has it for what a network does not allow.
-fn forbidden(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Forbidden, message).in_area("network")
-}
-
-/// A mistake that the field's engines answer with 500.
-fn as_500(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Internal, message).in_area("network")
 }

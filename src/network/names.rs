@@ -2,8 +2,10 @@
 
 use super::endpoint::{Endpoint, EndpointDoc, read};
 use super::netlink::nft::{Batch, Hook, Meta, R0, Rule};
-use super::{Joined, Network, Networks, random};
+use super::spec::Network;
+use super::{Joined, Networks};
 use crate::error::{Error, Result};
+use crate::hex::random_bytes;
 use crate::store::Flush;
 use crate::store::networks::{self as table, EndpointRow};
 use crate::walls::Wall;
@@ -38,7 +40,7 @@ impl Networks {
             return Ok(None);
         }
         // High, so that it is not in the way of a server in the container.
-        let port = 40_000 + u16::from_ne_bytes(random()?) % 20_000;
+        let port = 40_000 + u16::from_ne_bytes(random_bytes()?) % 20_000;
         Ok(Some(Resolver {
             port,
             redirect: redirect(port),
@@ -59,8 +61,8 @@ impl Networks {
             DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| failed(&e))?;
         }
         // Two programs that write must do so in the order in which they looked.
-        let _order = self.lock()?;
-        let rows = self.db.read(|tx| table::of_network(tx, &network.id))?;
+        let _order = self.locks.root()?;
+        let rows = self.register.db.read(|tx| table::of_network(tx, &network.id))?;
         let mut bytes = NAMES_MAGIC.to_le_bytes().to_vec();
         text(&mut bytes, &network.name);
         for row in rows.iter().filter(|row| row.left_ns == 0) {
@@ -81,7 +83,7 @@ impl Networks {
 
     /// A container has another name from now on.
     pub(crate) fn rename(&self, container: &str, name: &str) -> Result<()> {
-        let rows = self.db.write(Flush::Lazy, |tx| {
+        let rows = self.register.db.write(Flush::Lazy, |tx| {
             let rows = table::of_container(tx, container)?;
             for row in &rows {
                 let doc = EndpointDoc { name: name.to_owned(), ..read(row)? };
@@ -91,7 +93,7 @@ impl Networks {
             Ok(rows)
         })?;
         for row in rows {
-            self.write_names(&self.find(&row.network_id)?)?;
+            self.write_names(&self.register.find(&row.network_id)?)?;
         }
         Ok(())
     }

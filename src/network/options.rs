@@ -1,6 +1,8 @@
 //! Driver options, under either of the prefixes that clients write.
 
-use super::NetworkSpec;
+use super::driver::Driver;
+use super::netlink::link::Sub;
+use super::spec::{Network, NetworkSpec, as_500};
 use crate::error::Result;
 use crate::model::{StringMap, parse_bool};
 use std::net::IpAddr;
@@ -26,8 +28,9 @@ fn get<'a>(spec: &'a NetworkSpec, key: &str) -> Option<&'a str> {
 fn flag(spec: &NetworkSpec, key: &str) -> Result<bool> {
     match get(spec, key) {
         None | Some("") => Ok(true),
-        Some(text) => parse_bool(text)
-            .ok_or_else(|| super::as_500(format!("network option {key}: {text:?} is neither true nor false"))),
+        Some(text) => {
+            parse_bool(text).ok_or_else(|| as_500(format!("network option {key}: {text:?} is neither true nor false")))
+        }
     }
 }
 
@@ -46,7 +49,7 @@ pub(super) fn host_binding(spec: &NetworkSpec) -> Result<Option<IpAddr>> {
     match get(spec, "bridge.host_binding_ipv4") {
         None | Some("" | "0.0.0.0") => Ok(None),
         Some(text) => {
-            let bad = |_| super::as_500(format!("network option bridge.host_binding_ipv4: {text:?} is no address"));
+            let bad = |_| as_500(format!("network option bridge.host_binding_ipv4: {text:?} is no address"));
             text.parse::<std::net::Ipv4Addr>().map(|ip| Some(ip.into())).map_err(bad)
         }
     }
@@ -58,7 +61,7 @@ pub(super) fn mtu(spec: &NetworkSpec) -> Result<u32> {
         None | Some("" | "0") => Ok(0),
         Some(text) => match text.parse::<u32>() {
             Ok(mtu) if (68..=65535).contains(&mtu) => Ok(mtu),
-            _ => Err(super::as_500(format!("network option driver.mtu: {text:?} is not from 68 to 65535"))),
+            _ => Err(as_500(format!("network option driver.mtu: {text:?} is not from 68 to 65535"))),
         },
     }
 }
@@ -72,7 +75,7 @@ pub(super) fn bridge_name(spec: &NetworkSpec) -> Result<Option<&str>> {
     if good {
         Ok(Some(name))
     } else {
-        Err(super::as_500(format!("network option bridge.name: {name:?} is no interface name")))
+        Err(as_500(format!("network option bridge.name: {name:?} is no interface name")))
     }
 }
 
@@ -83,4 +86,34 @@ pub(super) fn check(spec: &NetworkSpec) -> Result<()> {
     host_binding(spec)?;
     mtu(spec)?;
     bridge_name(spec).map(|_| ())
+}
+
+/// How the network's containers share the interface that [`parent`] names; `None`: they are on a bridge, or a plugin's.
+pub(super) fn sub(network: &Network) -> Result<Option<Sub>> {
+    let option = |key: &str| network.spec.options.get(key).map(String::as_str).unwrap_or_default();
+    match network.spec.driver {
+        Driver::Macvlan => Ok(Some(Sub::Macvlan(match option("macvlan_mode") {
+            "" | "bridge" => 4,
+            "private" => 1,
+            "vepa" => 2,
+            "passthru" => 8,
+            other => return Err(as_500(format!("requested macvlan mode '{other}' is not valid"))),
+        }))),
+        Driver::Ipvlan => Ok(Some(Sub::Ipvlan(match option("ipvlan_mode") {
+            "" | "l2" => 0,
+            "l3" => 1,
+            "l3s" => 2,
+            other => return Err(as_500(format!("requested ipvlan mode '{other}' is not valid"))),
+        }))),
+        _ => Ok(None),
+    }
+}
+
+/// The name of the interface that the containers of a macvlan or ipvlan network share: without the option, one that is made
+/// for the network.
+pub(super) fn parent(network: &Network) -> String {
+    match network.spec.options.get("parent").map(String::as_str) {
+        None | Some("") => format!("dm-{}", &network.id[..12]),
+        Some(name) => name.to_owned(),
+    }
 }

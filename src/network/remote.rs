@@ -3,11 +3,13 @@
 //! A plugin is called by the program that starts, connects or removes; what a container left that ended while no program
 //! was there, the next one takes back from the plugins ([`Networks::settle`]).
 
+use super::Networks;
 use super::endpoint::{EndpointDoc, Joining, read, row};
+use super::links::find_link;
 use super::loans::Loan;
 use super::netlink::link::{self, Address, Script};
+use super::spec::{Network, as_500};
 use super::subnet::Subnet;
-use super::{Driver, Network, Networks, as_500};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Bindings, EndpointSettings, IpamPool, StringMap};
 use crate::plugin::{Plugin, Plugins};
@@ -106,18 +108,6 @@ struct Capabilities {
 }
 
 const GATEWAY: &str = "com.docker.network.gateway";
-
-impl Network {
-    /// Its driver is a plugin.
-    pub(crate) fn is_remote(&self) -> bool {
-        matches!(self.spec.driver, Driver::Plugin(_))
-    }
-
-    /// Its addresses come from a plugin, or from its driver.
-    pub(super) fn has_foreign_addresses(&self) -> bool {
-        !matches!(self.spec.ipam.driver.as_str(), "" | "default")
-    }
-}
 
 impl Networks {
     fn driver(&self, network: &Network) -> Result<Plugin> {
@@ -326,7 +316,7 @@ impl Networks {
         (doc.v4_gateway, doc.v6_gateway) = (gateway(&joined.gateway)?, gateway(&joined.gateway_ipv6)?);
         let routes = routes(joined.static_routes.unwrap_or_default())?;
         let source = joined.interface_name.src_name;
-        if !source.is_empty() && super::bridge::find_link(&source)?.is_none() {
+        if !source.is_empty() && find_link(&source)?.is_none() {
             let driver = &network.spec.driver;
             return Err(as_500(format!("NetworkDriver.Join: the interface {source} of driver {driver} is not there")));
         }
@@ -338,7 +328,7 @@ impl Networks {
     /// Takes back from plugins what a container that does not run has of them. Best effort: one that is not there has
     /// nothing any more. The caller holds the container.
     pub(crate) fn settle(&self, container: &str) -> Result<()> {
-        for stored in self.db.read(|tx| table::of_container(tx, container))? {
+        for stored in self.register.db.read(|tx| table::of_container(tx, container))? {
             if !self.settle_one(&self.plugins, &stored)? {
                 let text = "a plugin does not answer: what the container had of it is not given back";
                 return Err(as_500(text));
@@ -353,12 +343,12 @@ impl Networks {
         if doc.remote.is_none() && doc.leases.is_empty() {
             return Ok(true);
         }
-        if let Ok(network) = self.find(&stored.network_id)
+        if let Ok(network) = self.register.find(&stored.network_id)
             && !self.part_with(plugins, &network, &doc)
         {
             return Ok(false);
         }
-        self.db.write(Flush::Lazy, |tx| {
+        self.register.db.write(Flush::Lazy, |tx| {
             // The calls took their time: only what they were about is cleared.
             let now = table::of_container(tx, &stored.container_id)?;
             for again in now.into_iter().filter(|again| again.network_id == stored.network_id) {
@@ -376,8 +366,8 @@ impl Networks {
 
     /// Releases the container's endpoints if no program holds the container and it does not run.
     pub(crate) fn settle_idle(&self, slot: u32, container: &str) -> Result<()> {
-        let Some(_busy) = self.states.locks.try_busy(slot)? else { return Ok(()) };
-        if self.states.now(slot, container)?.is_live() { Ok(()) } else { self.settle(container) }
+        let Some(_busy) = self.register.states.locks.try_busy(slot)? else { return Ok(()) };
+        if self.register.states.now(slot, container)?.is_live() { Ok(()) } else { self.settle(container) }
     }
 
     /// Releases the endpoints of all containers that do not run. A network whose plugin is not reached soon is left for another time: nobody who
@@ -386,7 +376,7 @@ impl Networks {
         self.settle_loans()?;
         let plugins = self.plugins.hurried();
         let mut silent: Vec<String> = Vec::new();
-        for stored in self.db.read(table::all_endpoints)? {
+        for stored in self.register.db.read(table::all_endpoints)? {
             let of_plugins = stored.doc.contains("\"remote\":{") || stored.doc.contains("\"leases\":[{");
             if !of_plugins || silent.contains(&stored.network_id) {
                 continue;
@@ -398,18 +388,20 @@ impl Networks {
                 }
                 continue;
             }
-            if self.is_live(stored.slot)? {
+            if self.register.is_live(stored.slot)? {
                 continue;
             }
-            if let Ok(network) = self.find(&stored.network_id)
+            if let Ok(network) = self.register.find(&stored.network_id)
                 && network.is_remote()
                 && plugins.find(network.spec.driver.name(), "NetworkDriver").is_err()
             {
                 silent.push(stored.network_id);
                 continue;
             }
-            let Some(_busy) = self.states.locks.try_busy(stored.slot)? else { continue };
-            if !self.states.now(stored.slot, &stored.container_id)?.is_live() && !self.settle_one(&plugins, &stored)? {
+            let Some(_busy) = self.register.states.locks.try_busy(stored.slot)? else { continue };
+            if !self.register.states.now(stored.slot, &stored.container_id)?.is_live()
+                && !self.settle_one(&plugins, &stored)?
+            {
                 silent.push(stored.network_id);
             }
         }
@@ -576,7 +568,7 @@ pub(super) fn scripts(doc: &EndpointDoc, end: &RemoteEnd, leads: bool) -> Result
     if end.source.is_empty() {
         return Ok((host, inside));
     }
-    if let Some(found) = super::bridge::find_link(&end.source)? {
+    if let Some(found) = find_link(&end.source)? {
         link::move_link(&mut host, found.index, &doc.interface, PATCH_NETNS);
     }
     if !doc.mac.is_empty() {

@@ -1,7 +1,6 @@
 //! Settings of the host that forwarding needs: each changed only where it differs, with a record of what it was, so that
 //! whoever is the last to use networks on the host, of all roots, leaves it as it was found.
 
-use super::Networks;
 use crate::error::{Error, Result};
 use crate::kernel::file::lock_byte;
 use crate::model::HostSetting;
@@ -28,6 +27,12 @@ pub(super) fn set(key: &str, value: &str) -> Result<Option<String>> {
     Ok(Some(before))
 }
 
+/// The settings of the host that networks change.
+pub(crate) struct Settings {
+    /// The root's run directory.
+    pub(super) run: PathBuf,
+}
+
 /// The record of the host's settings, which all roots of a host share.
 struct Shared {
     path: PathBuf,
@@ -35,20 +40,20 @@ struct Shared {
     _lock: File,
 }
 
-impl Networks {
-    /// Settings of the host that any root changed since the boot, with the values from before. Interfaces' own
-    /// settings are not among them: they go with the interface.
-    pub(crate) fn changed_settings(&self) -> Vec<HostSetting> {
+impl Settings {
+    /// The settings of the host that any root changed since the boot, with the values from before. The settings of
+    /// an interface are not among them: they go with the interface.
+    pub(crate) fn changed(&self) -> Vec<HostSetting> {
         let now = |setting: HostSetting| HostSetting { now: get(&setting.name), ..setting };
-        read(&self.settings_path()).into_iter().map(now).collect()
+        read(&self.path()).into_iter().map(now).collect()
     }
 
     /// Changes a setting of the whole host.
-    pub(super) fn change_setting(&self, key: &str, value: &str) -> Result<()> {
+    pub(super) fn change(&self, key: &str, value: &str) -> Result<()> {
         if get(key) == value {
             return Ok(());
         }
-        let shared = self.shared_settings()?;
+        let shared = self.shared()?;
         let before = get(key);
         if before != value {
             let mut all = read(&shared.path);
@@ -63,13 +68,29 @@ impl Networks {
         Ok(())
     }
 
-    /// Gives the host back what was changed, but for what somebody changed since. `needed` says, once no other root can
-    /// change anything, whether somebody still needs it.
-    pub(super) fn restore_settings(&self, needed: impl FnOnce() -> Result<bool>) -> Result<()> {
-        if !self.settings_path().exists() {
+    /// A host that forwards ignores router advertisements unless `accept_ra` is 2: interfaces that accepted them before
+    /// go on to accept them.
+    pub(super) fn forward_v6(&self) -> Result<()> {
+        if get("ipv6/conf/all/forwarding") == "1" {
             return Ok(());
         }
-        let shared = self.shared_settings()?;
+        for entry in std::fs::read_dir(Path::new(BASE).join("ipv6/conf")).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let key = format!("ipv6/conf/{name}/accept_ra");
+            if name != "all" && get(&key) == "1" {
+                self.change(&key, "2")?;
+            }
+        }
+        self.change("ipv6/conf/all/forwarding", "1")
+    }
+
+    /// Gives the host back what was changed, but for what somebody changed since. `needed` says, once no other root can
+    /// change anything, whether somebody still needs it.
+    pub(super) fn restore(&self, needed: impl FnOnce() -> Result<bool>) -> Result<()> {
+        if !self.path().exists() {
+            return Ok(());
+        }
+        let shared = self.shared()?;
         if needed()? {
             return Ok(());
         }
@@ -82,8 +103,8 @@ impl Networks {
         }
     }
 
-    fn shared_settings(&self) -> Result<Shared> {
-        let path = self.settings_path();
+    fn shared(&self) -> Result<Shared> {
+        let path = self.path();
         let dir = path.parent().unwrap_or(&self.run);
         let lock = lock_in(dir, "settings.lock")?;
         // Not at each change: it looks at every thread of the host.
@@ -94,12 +115,12 @@ impl Networks {
     }
 
     /// Keeps programs of every root from taking the same name or subnet for a bridge meanwhile.
-    pub(super) fn lock_bridges(&self) -> Result<OnHost> {
-        lock_in(self.settings_path().parent().unwrap_or(&self.run), "bridges.lock").map(OnHost)
+    pub(super) fn lock_bridges(&self) -> Result<BridgesLock> {
+        lock_in(self.path().parent().unwrap_or(&self.run), "bridges.lock").map(BridgesLock)
     }
 
     /// One file for each network namespace that is a host; a root that may not write there has its own.
-    fn settings_path(&self) -> PathBuf {
+    fn path(&self) -> PathBuf {
         let shared = Path::new(SHARED);
         let usable = match std::fs::metadata(shared) {
             Ok(there) => there.is_dir() && there.uid() == nix::unistd::geteuid().as_raw(),
@@ -114,7 +135,7 @@ impl Networks {
 }
 
 /// The lock of the host's bridges, held.
-pub(super) struct OnHost(#[expect(dead_code, reason = "it is held until it is closed")] File);
+pub(super) struct BridgesLock(#[expect(dead_code, reason = "it is held until it is closed")] File);
 
 /// A lock that roots share.
 fn lock_in(dir: &Path, name: &str) -> Result<File> {
@@ -161,19 +182,4 @@ fn sweep(dir: &Path) {
             let _ = std::fs::remove_file(path);
         }
     }
-}
-
-/// A host that forwards does not listen to routers any more, unless it is told to: those interfaces that do, go on.
-pub(super) fn forward_v6(networks: &Networks) -> Result<()> {
-    if get("ipv6/conf/all/forwarding") == "1" {
-        return Ok(());
-    }
-    for entry in std::fs::read_dir(Path::new(BASE).join("ipv6/conf")).into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let key = format!("ipv6/conf/{name}/accept_ra");
-        if name != "all" && get(&key) == "1" {
-            networks.change_setting(&key, "2")?;
-        }
-    }
-    networks.change_setting("ipv6/conf/all/forwarding", "1")
 }

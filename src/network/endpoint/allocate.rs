@@ -106,11 +106,11 @@ impl Networks {
         let rested = now_ns() - REST_NS;
         let mut holder = Holder::Nobody;
         for other in others.iter().filter(|other| other.addresses().any(|has| has == ip)) {
-            if other.left_ns == 0 && self.is_live(other.slot)? {
+            if other.left_ns == 0 && self.register.is_live(other.slot)? {
                 return Ok(Holder::Now);
             }
             let ended = match other.left_ns {
-                0 => self.states.recorded(other.slot, &other.container)?.map_or(0, |state| state.finished_ns),
+                0 => self.register.states.recorded(other.slot, &other.container)?.map_or(0, |state| state.finished_ns),
                 left => left,
             };
             if ended > rested {

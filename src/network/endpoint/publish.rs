@@ -43,7 +43,7 @@ impl Networks {
         let before = joined.ports();
         let ended: Vec<Published> = before.iter().filter(|port| !now.contains(port)).copied().collect();
         let new: Vec<Published> = now.iter().filter(|port| !before.contains(port)).copied().collect();
-        self.db.write(Flush::Lazy, |tx| {
+        self.register.db.write(Flush::Lazy, |tx| {
             for (at, end) in joined.endpoints.iter().enumerate() {
                 let ports = if leader == Some(at) { now.clone() } else { Vec::new() };
                 if end.doc.ports != ports {
@@ -76,7 +76,7 @@ impl Networks {
         }
         let network = &joined.endpoints[at].network;
         let mut doc = joined.endpoints[at].doc.clone();
-        let mut taken = self.db.write(Flush::Lazy, |tx| {
+        let mut taken = self.register.db.write(Flush::Lazy, |tx| {
             let taken = self.publish(tx, who, network, &mut doc)?;
             if !taken.ports.is_empty() {
                 table::put_endpoint(tx, &row(&network.id, who.container, who.slot, &doc)?)?;
@@ -128,7 +128,7 @@ impl Networks {
     fn ports_in_use(&self, tx: &Transaction<'_>) -> Result<Vec<Published>> {
         let mut ports = Vec::new();
         table::each_present(tx, |_, container, slot, doc| {
-            if self.is_live(slot)? {
+            if self.register.is_live(slot)? {
                 ports.extend(parse::<Ports>(container, doc)?.ports);
             }
             Ok(())
@@ -138,7 +138,7 @@ impl Networks {
 
     /// The ports of running containers.
     pub(in crate::network) fn live_ports(&self) -> Result<Vec<Published>> {
-        self.db.read(|tx| self.ports_in_use(tx))
+        self.register.db.read(|tx| self.ports_in_use(tx))
     }
 
     /// Leads ports to a container that has them, over this network. Something that is led already gives way, if it leads to nobody.
@@ -147,7 +147,7 @@ impl Networks {
             return Ok(());
         }
         // Nobody takes it for what a killed program left.
-        let _everywhere = self.lock()?;
+        let _everywhere = self.locks.root()?;
         self.open_loopback(network, ports)?;
         match self.firewall.add_ports(ports) {
             Err(error) if matches!(error.raw_os_error(), Some(libc::EEXIST | libc::EBUSY)) => {
@@ -170,7 +170,7 @@ impl Networks {
         if self.led_to_nobody()?.is_empty() {
             return Ok(());
         }
-        let _everywhere = self.lock()?;
+        let _everywhere = self.locks.root()?;
         let left = self.led_to_nobody()?;
         if left.is_empty() { Ok(()) } else { self.firewall.remove_led(&left) }
     }

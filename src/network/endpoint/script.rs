@@ -3,11 +3,11 @@
 use super::{Endpoint, EndpointDoc, parse_mac};
 use crate::error::Result;
 use crate::kernel::netlink::{ROUTE, Socket};
-use crate::network::bridge::{find_link, request};
-use crate::network::create::sub;
+use crate::network::links::{delete, find_link};
 use crate::network::netlink::link::{self, Address, Script, Sub, SubLink, Through, Veth};
-use crate::network::netlink::message::Messages;
-use crate::network::{Network, Networks, as_500, options, remote};
+use crate::network::options::sub;
+use crate::network::spec::{Network, as_500};
+use crate::network::{Networks, options, remote};
 use coracle_monitor::wire::{PATCH_INDEX, PATCH_NETNS, PATCH_RESTART};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -47,9 +47,7 @@ impl Networks {
         match find_link(&port)? {
             None => {}
             Some(found) => {
-                let mut m = Messages::new();
-                link::delete_link(&mut m, found.index);
-                request(m, "remove the interface")?;
+                delete(&found, "remove the interface")?;
             }
         }
         Ok(None)

@@ -16,16 +16,16 @@ impl Networks {
         let missing = || Error::not_found(format!("endpoint {reference} not found"));
         let reference = reference.trim_start_matches('/');
         let mut gone = None;
-        for other in self.db.read(|tx| table::of_network(tx, &network.id))? {
+        for other in self.register.db.read(|tx| table::of_network(tx, &network.id))? {
             let doc = read(&other)?;
             let named = doc.name == reference || other.container_id == reference;
-            if named && !(other.left_ns == 0 && self.is_live(other.slot)?) {
+            if named && !(other.left_ns == 0 && self.register.is_live(other.slot)?) {
                 gone = Some((other, doc));
             }
         }
         let (row, doc) = gone.ok_or_else(missing)?;
         self.part_remote(network, &doc);
-        self.db.write(Flush::Lazy, |tx| table::delete_endpoint(tx, &network.id, &row.container_id))?;
+        self.register.db.write(Flush::Lazy, |tx| table::delete_endpoint(tx, &network.id, &row.container_id))?;
         self.write_names(network)
     }
 
@@ -39,14 +39,14 @@ impl Networks {
 
     /// Forgets an endpoint's row without a word to plugins: that is still to come.
     pub(crate) fn forget_row(&self, network: &Network, container: &str) -> Result<()> {
-        self.db.write(Flush::Lazy, |tx| table::delete_endpoint(tx, &network.id, container))?;
+        self.register.db.write(Flush::Lazy, |tx| table::delete_endpoint(tx, &network.id, container))?;
         self.write_names(network)
     }
 
     /// A container's ends as of its last start, by network id.
     pub(crate) fn endpoints(&self, container: &str) -> Result<BTreeMap<String, EndpointDoc>> {
         let mut ends = BTreeMap::new();
-        self.db.read(|tx| {
+        self.register.db.read(|tx| {
             table::each_of_container(tx, container, |network, doc| {
                 ends.insert(network.to_owned(), parse(container, doc)?);
                 Ok(())
@@ -68,7 +68,7 @@ impl Networks {
     /// The containers that have ends on more than one network, with their slots.
     pub(crate) fn on_several(&self) -> Result<Vec<(String, u32)>> {
         let mut counts: BTreeMap<(String, u32), usize> = BTreeMap::new();
-        self.db.read(|tx| {
+        self.register.db.read(|tx| {
             table::each_present(tx, |_, container, slot, _| {
                 *counts.entry((container.to_owned(), slot)).or_default() += 1;
                 Ok(())
