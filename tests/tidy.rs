@@ -436,7 +436,7 @@ const METHODS: usize = 20;
 
 /// The divided rooms: the type that only makes each room's groups of methods, and how many methods it has; to become fewer.
 const DIVIDED: &[(&str, &str, usize)] =
-    &[("src/container", "Containers", 4), ("src/image", "Images", 1), ("src/volume", "Volumes", 1)];
+    &[("src/container", "Containers", 4), ("src/image", "Images", 1), ("src/network", "Networks", 1), ("src/volume", "Volumes", 1)];
 
 /// The rooms whose types have few methods, too, and none makes the others.
 const SMALL: &[&str] = &["src/buildfile", "src/git", "src/registry", "src/store"];
@@ -466,15 +466,21 @@ fn methods_by_type(room: &str) -> BTreeMap<String, usize> {
             } else if line == "}" {
                 kind = None;
             }
-            let is_method = ["    fn ", "    pub fn ", "    pub(super) fn ", "    pub(crate) fn ", "    pub(in "]
-                .iter()
-                .any(|start| line.starts_with(start) && line.contains(" fn "));
-            if let (true, Some(kind)) = (is_method, &kind) {
+            if let (true, Some(kind)) = (is_method(line), &kind) {
                 *counts.entry(kind.clone()).or_default() += 1;
             }
         }
     }
     counts
+}
+
+fn is_method(line: &str) -> bool {
+    let Some(member) = line.strip_prefix("    ").filter(|member| !member.starts_with(' ')) else { return false };
+    let rest = member.strip_prefix("pub").map_or(member, |rest| match rest.strip_prefix('(') {
+        Some(scope) => scope.split_once(')').map_or("", |(_, rest)| rest),
+        None => rest,
+    });
+    rest.trim_start().starts_with("fn ")
 }
 
 /// A source file without its tests.

@@ -44,7 +44,7 @@ impl Crashes {
         self.end_groups(found);
         // Removes the container's port mappings. If the firewall cannot be reached now, the next call that needs it
         // rebuilds it.
-        let _ = self.networks.bury(&row.id);
+        let _ = self.networks.ports.reap_crashed(&row.id);
         let Now { state, .. } = found.now;
         self.register.states.write(row.slot, State { finished_ns: super::now_ns(), ..state })?;
         self.register.set_error(found, LOST)?;

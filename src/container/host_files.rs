@@ -84,7 +84,7 @@ impl HostFiles {
     fn rewrite_hosts(&self, id: &str) -> Result<()> {
         let found = self.finder.find(id)?;
         if found.now.is_live() {
-            self.write_files(&found, &self.networks.recall(id)?)?;
+            self.write_files(&found, &self.networks.interfaces.load(id)?)?;
         }
         Ok(())
     }

@@ -212,7 +212,7 @@ impl Links {
         let mut seen = Vec::new();
         for link in links {
             let child = self.finder.find(&link.child_id)?;
-            let mut ends = self.networks.endpoints(&link.child_id)?;
+            let mut ends = self.networks.endpoint_store.of_container(&link.child_id)?;
             if let Some(end) = ends.remove(&default.id)
                 && child.now.is_live()
             {

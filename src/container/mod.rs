@@ -190,7 +190,7 @@ impl Containers {
         let base = dirs::base_layer(&root)?;
         let states = Arc::new(States::open(&root, run)?);
         let stored = (db.clone(), states.clone(), journal.clone());
-        let networks = Arc::new(Networks::open(stored, &root, &claim, &options)?);
+        let networks = Arc::new(Networks::open(stored, &root, &claim, &options));
         let hierarchies = Hierarchies::detect()?;
         let host = Arc::new(cgroup::HostFacts::probe(&hierarchies));
         let policy = options.selinux.then(selinux::Policy::read).transpose()?;

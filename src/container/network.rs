@@ -8,7 +8,8 @@ use crate::launch::monitor::{self, Streams};
 use crate::launch::plan::{self, NET_HOST, NET_INSIDE, NetRequest};
 use crate::model::{ConnectNetwork, DisconnectNetwork, EndpointSettings, NetworkSettings, PortMap, PortSet};
 use crate::network::{
-    self, EndpointDoc, Hold, Joined, Joining, Network, Networks, Published, Script, Want, check_settings, key,
+    self, EndpointDoc, EndpointStore, Hold, Joined, Joining, Network, Networks, Published, Script, Want,
+    check_settings, key,
 };
 use crate::op::Op;
 use coracle_monitor::call::Call;
@@ -52,12 +53,12 @@ pub(super) struct View {
 impl View {
     /// The facts for all containers.
     pub(super) fn of_all(tx: &Transaction<'_>) -> Result<View> {
-        Ok(View { networks: network::Register::all_in(tx)?, endpoints: Networks::all_endpoints(tx)? })
+        Ok(View { networks: network::Register::all_in(tx)?, endpoints: EndpointStore::all_in(tx)? })
     }
 
     /// The facts for one container.
     pub(super) fn of_one(all: &Networks, container: &str) -> Result<View> {
-        let endpoints = BTreeMap::from([(container.to_owned(), all.endpoints(container)?)]);
+        let endpoints = BTreeMap::from([(container.to_owned(), all.endpoint_store.of_container(container)?)]);
         Ok(View { networks: all.register.all()?, endpoints })
     }
 
@@ -258,7 +259,7 @@ impl Connections {
         };
         let (_busy, found) = match self.finder.lock(&asked.container, op) {
             Err(error) if asked.force && error.kind() == ErrorKind::NotFound => {
-                return self.networks.forget_gone(&network, &asked.container);
+                return self.networks.endpoints.forget_gone(&network, &asked.container);
             }
             taken => taken?,
         };
@@ -278,7 +279,7 @@ impl Connections {
         let mut spec = Spec::clone(&found.spec);
         spec.networks.remove(&key);
         self.register.set_spec(&found, &spec)?;
-        self.networks.forget(&network, &found.row.id)?;
+        self.networks.endpoints.forget(&network, &found.row.id)?;
         self.networks.register.container_event(&network, "disconnect", &found.row.id)
     }
 
@@ -295,7 +296,7 @@ impl Connections {
     }
 
     fn connect_live(&self, mut found: Snapshot, network: &Network, settings: EndpointSettings) -> Result<()> {
-        let before = self.networks.recall(&found.row.id)?;
+        let before = self.networks.interfaces.load(&found.row.id)?;
         let taken = |name: &str| before.endpoints.iter().any(|end| end.doc.interface == name);
         let interface = (0..).map(|number| format!("eth{number}")).find(|name| !taken(name)).unwrap_or_default();
         let had_resolver = before.endpoints.iter().any(|end| !end.network.is_predefined());
@@ -315,19 +316,19 @@ impl Connections {
             exposed: &PortSet::new(),
             publish_all: false,
         };
-        self.networks.join_one(&who, &want, &interface)?;
+        self.networks.endpoints.join_one(&who, &want, &interface)?;
         let mut late = None;
         let plugged = (|| {
-            let joined = self.networks.recall(&found.row.id)?;
+            let joined = self.networks.interfaces.load(&found.row.id)?;
             let end = joined.endpoints.iter().find(|end| end.network.id == network.id);
             let end = end.ok_or_else(|| Error::internal("the new endpoint is not there"))?;
-            self.networks.plug(end, netns.as_fd(), found.now.state.network_restarts())?;
-            self.networks.move_ports(&found.row.id, found.row.slot, Vec::new())?;
+            self.networks.interfaces.plug(end, netns.as_fd(), found.now.state.network_restarts())?;
+            self.networks.ports.relocate(&found.row.id, found.row.slot, Vec::new())?;
             let host = &found.spec.host_config;
             let exposed = &found.spec.config.exposed_ports;
             let (bindings, publish_all) = (&host.port_bindings, host.publish_all_ports);
-            late = self.networks.publish_late(&Joining { bindings, exposed, publish_all, ..who })?;
-            let joined = self.networks.recall(&found.row.id)?;
+            late = self.networks.ports.publish_late(&Joining { bindings, exposed, publish_all, ..who })?;
+            let joined = self.networks.interfaces.load(&found.row.id)?;
             let end = joined.endpoints.iter().find(|end| end.network.id == network.id);
             let end = end.ok_or_else(|| Error::internal("the new endpoint is not there"))?;
             let steps = [request(&end.inside, NET_INSIDE, &end.doc.interface, &network.name)];
@@ -337,15 +338,20 @@ impl Connections {
         })();
         if plugged.is_err() {
             // Best effort: the interface is removed with the container at the latest.
-            if let Some(doc) = self.networks.endpoints(&found.row.id)?.get(&network.id) {
-                let _ = self.networks.unplug(doc, found.now.state.network_restarts());
+            if let Some(doc) = self.networks.endpoint_store.of_container(&found.row.id)?.get(&network.id) {
+                let _ = self.networks.interfaces.unplug(doc, found.now.state.network_restarts());
             }
-            let ports = self.networks.endpoints(&found.row.id)?.remove(&network.id).map_or(Vec::new(), |doc| doc.ports);
+            let ports = self
+                .networks
+                .endpoint_store
+                .of_container(&found.row.id)?
+                .remove(&network.id)
+                .map_or(Vec::new(), |doc| doc.ports);
             // Ports that the network brought are removed with it.
             let ports = if late.is_some() { Vec::new() } else { ports };
-            self.networks.forget(network, &found.row.id)?;
+            self.networks.endpoints.forget(network, &found.row.id)?;
             // The ports are mapped over the same network as before.
-            self.networks.move_ports(&found.row.id, found.row.slot, ports)?;
+            self.networks.ports.relocate(&found.row.id, found.row.slot, ports)?;
         }
         plugged?;
         self.register.set_spec(&found, &found.spec)?;
@@ -355,13 +361,13 @@ impl Connections {
     /// Undoes the connects of programs that were killed in the middle of one, except while another call holds the
     /// container.
     pub(super) fn undo_connects(&self) -> Result<()> {
-        for (id, slot) in self.networks.on_several()? {
+        for (id, slot) in self.networks.endpoint_store.on_several()? {
             let Some(_busy) = self.register.states.locks.try_busy(slot)? else { continue };
             let Ok(found) = self.finder.find(&id) else { continue };
             if !found.now.is_live() {
                 continue;
             }
-            for network in self.networks.endpoints(&id)?.into_keys() {
+            for network in self.networks.endpoint_store.of_container(&id)?.into_keys() {
                 let Ok(network) = self.networks.register.find(&network) else { continue };
                 if self.network_key(&found, &network).is_none() {
                     // Best effort: the interface may not exist yet.
@@ -379,20 +385,20 @@ impl Connections {
     }
 
     fn take_off(&self, mut found: Snapshot, network: &Network, key: &str) -> Result<()> {
-        let ends = self.networks.endpoints(&found.row.id)?;
+        let ends = self.networks.endpoint_store.of_container(&found.row.id)?;
         let mut steps = Vec::new();
         let (mut ports, mut gone) = (Vec::new(), None);
         if let Some(doc) = ends.get(&network.id) {
-            let left = self.networks.unplug(doc, found.now.state.network_restarts())?;
+            let left = self.networks.interfaces.unplug(doc, found.now.state.network_restarts())?;
             steps.extend(left.map(|script| request(&script, NET_INSIDE, &doc.interface, &network.name)));
             ports.clone_from(&doc.ports);
             gone = Some(doc.clone());
         }
-        self.networks.forget_row(network, &found.row.id)?;
+        self.networks.endpoints.forget_row(network, &found.row.id)?;
         Arc::make_mut(&mut found.spec).networks.remove(key);
         let changed: Result<Joined> = (|| {
-            self.networks.move_ports(&found.row.id, found.row.slot, ports)?;
-            let joined = self.networks.recall(&found.row.id)?;
+            self.networks.ports.relocate(&found.row.id, found.row.slot, ports)?;
+            let joined = self.networks.interfaces.load(&found.row.id)?;
             // If the default route used this interface, the kernel removed it with the interface.
             let leader = joined.leads().and_then(|at| joined.endpoints.get(at));
             let lead = leader.and_then(|end| Some((end, end.lead()?)));
@@ -401,7 +407,7 @@ impl Connections {
             Ok(joined)
         })();
         if let Some(doc) = gone {
-            self.networks.part_remote(network, &doc);
+            self.networks.remote.detach(network, &doc);
         }
         let joined = changed?;
         self.host_files.write_files(&found, &joined)?;

@@ -94,7 +94,7 @@ impl Planner {
         if !found.row.error.is_empty() || failed == Failure::default() {
             return found.row.error.clone();
         }
-        let plan = self.networks.recall(&found.row.id).and_then(|networks| self.plan_again(found, &networks));
+        let plan = self.networks.interfaces.load(&found.row.id).and_then(|networks| self.plan_again(found, &networks));
         let sentence = match &plan {
             Ok(plan) => sentence(&plan.steps, failed.step),
             // The parts of the plan do not exist any more.
@@ -111,7 +111,7 @@ impl Planner {
     }
 
     pub(super) fn resolver(&self, found: &Snapshot, networks: &network::Joined) -> Result<Option<plan::Resolver>> {
-        let Some(resolver) = self.networks.resolver(networks)? else { return Ok(None) };
+        let Some(resolver) = self.networks.names.resolver(networks)? else { return Ok(None) };
         let text = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
         let servers = if resolver.forwards { servers(&found.spec, &text) } else { Vec::new() };
         let network::Resolver { port, redirect, names, aliases, .. } = resolver;

@@ -46,7 +46,7 @@ impl Recovery {
         self.sweep()?;
         self.removals.end_lost_removals()?;
         // Running containers continue. If the firewall cannot be repaired on this host, the next start reports it.
-        let _ = self.networks.heal();
+        let _ = self.networks.recovery.reconcile();
         let _ = self.connections.undo_connects();
         let starts = self.options.restart_containers;
         let mut wanted = Vec::new();

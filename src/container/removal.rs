@@ -153,7 +153,7 @@ impl Removals {
     fn forget(&self, found: &Snapshot, removal: &Removal) -> Result<()> {
         let row = &found.row;
         // Best effort: a plugin that is gone holds nothing for it any more.
-        let _ = self.networks.settle(&row.id);
+        let _ = self.networks.remote.release(&row.id);
         self.register.specs.forget(&row.id);
         let of_build = self.register.db.write_to_free(Flush::Lazy, |tx| {
             let of_build = containers::has_builder(tx, &row.id)?;

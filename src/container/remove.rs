@@ -100,7 +100,7 @@ impl Remover {
         let mut renamed = found;
         Arc::make_mut(&mut renamed.row).name = name.to_owned();
         if renamed.now.is_live() {
-            self.networks.rename(&renamed.row.id, name)?;
+            self.networks.names.rename(&renamed.row.id, name)?;
             // The monitor writes events under the new name from now on. A monitor that has just ended writes none.
             if let Ok(control) = self.monitors.control(&renamed) {
                 let _ = control.ask_with_text(Call::Attributes, planner::attributes(&renamed).as_bytes());

@@ -108,7 +108,7 @@ impl Starter {
         let started = self.start_on(found, session, (rows, cols), lock, &mut networks);
         if started.is_err() {
             // Best effort: the next call that finds the container dead repeats it.
-            let _ = self.networks.part(&found.row.id, &networks);
+            let _ = self.networks.endpoints.detach(&found.row.id, &networks);
         } else {
             self.host_files.rewrite_parents(&found.row.id);
         }
@@ -261,7 +261,7 @@ impl Starter {
             return Ok(Joined::default());
         }
         let host = &found.spec.host_config;
-        self.networks.join(&Joining {
+        self.networks.endpoints.join(&Joining {
             container: &found.row.id,
             slot: found.row.slot,
             name: &found.row.name,

@@ -43,7 +43,7 @@ impl Stopper {
         self.finder.holding_the_end(&found, || {
             self.stop_live(&found, grace_ms, op)?;
             // Best effort: the next start or removal repeats it.
-            let _ = self.networks.settle_idle(found.row.slot, &found.row.id);
+            let _ = self.networks.remote.release_idle(found.row.slot, &found.row.id);
             self.register.event(&found, "stop", &[])?;
             Ok(Changed::Yes)
         })

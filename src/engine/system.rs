@@ -84,7 +84,7 @@ impl Engine {
         }
         let blocked = self.network_warnings().unwrap_or_default();
         warnings.extend(blocked.into_iter().map(|text| format!("WARNING: {text}")));
-        if self.0.containers.networks.lacks_filter().unwrap_or(false) {
+        if self.0.containers.networks.loopback.lacks_filter().unwrap_or(false) {
             warnings.push("WARNING: The kernel has no filter for bridges (sch_ingress and cls_bpf): what comes to ports at 127.0.0.1 is passed on by the containers' monitors".into());
         }
         if let Some(text) = facts::not_on_tmpfs(self.0.containers.places.run()) {

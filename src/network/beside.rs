@@ -1,32 +1,25 @@
-//! Beside the firewalls of other programs: what one of them drops of what is forwarded, it drops of our containers, too.
+//! The firewalls of other programs: a packet that one of them drops is dropped for our containers, too.
 //!
-//! dockerd does so, and has a chain for others, `DOCKER-USER`, whose rules it leaves alone: there each bridge of ours has two
-//! rules that let its packets pass, for what our own table thinks of. They bear the table's name as their comment. What they
-//! let pass dockerd's isolation does not see, so our table, before they stand, keeps our bridges apart from those of others.
-//! Nothing of any other program is ever changed: there it is said which command lets our packets pass.
+//! dockerd drops forwarded packets, and has a chain for the rules of others, `DOCKER-USER`, which it leaves alone: there each
+//! of our bridges has two rules that let its packets pass, to be judged by our own table. The comment of these rules is the
+//! table's name. dockerd's isolation does not see the packets that they let pass, so our table first keeps our bridges apart
+//! from those of others. No rule of any other program is ever changed: where one drops, a warning names the command that
+//! lets our packets pass.
 
-use super::firewall::Apart;
+use super::address::Pool;
+use super::firewall::Firewall;
+use super::firewalls::{DOCKER, Firewalls, Standing, apart_from_others, docker_chains};
 use super::links::links;
-use super::netlink::compat::{Chain, Pass, V4, V6};
-use super::netlink::link::{self, Link};
-use super::netlink::nft::{Forward, get_chains, read_forward, read_refusal};
-use super::own_links::next_bridge;
+use super::locks::Locks;
+use super::netlink::compat::{Chain, Forward, Pass, V4, V6, read_forward, read_refusal};
+use super::netlink::nft::get_chains;
+use super::own_links::{OwnLinks, next_bridge};
+use super::register::Register;
 use super::spec::Network;
-use super::{Networks, address::Pool};
 use crate::error::Result;
-use crate::kernel::netlink::{NETFILTER, ROUTE, Socket};
+use crate::kernel::netlink::{NETFILTER, Socket};
 use crate::kernel::xtables;
-
-/// dockerd's chain for the rules of others.
-const DOCKER: &str = "DOCKER-USER";
-
-/// Rules that stand in nf_tables.
-pub(super) struct Standing {
-    /// The root's own table.
-    pub table: bool,
-    /// dockerd's chains for others.
-    docker: Vec<Chain>,
-}
+use std::sync::Arc;
 
 /// A bridge of ours, and whether it has IPv6.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,16 +34,20 @@ impl Bridge {
     }
 }
 
-impl Networks {
-    pub(super) fn standing(&self) -> Result<Standing> {
-        let chains = docker_chains();
-        let (table, there) = self.firewall.look(&chains)?;
-        let docker = chains.into_iter().zip(there).filter(|(_, there)| *there).map(|(chain, _)| chain).collect();
-        Ok(Standing { table, docker })
-    }
+/// Lets packets of our networks pass beside the firewalls of other programs.
+pub(crate) struct Beside {
+    pub(super) register: Arc<Register>,
+    pub(super) locks: Arc<Locks>,
+    pub(super) own_links: Arc<OwnLinks>,
+    pub(super) firewalls: Arc<Firewalls>,
+    pub(super) firewall: Arc<Firewall>,
+    /// dockerd's chain for the rules of others gets none.
+    pub(super) leave_docker_user: bool,
+}
 
-    /// Whether the bridge has what it needs beside dockerd, if that is there.
-    pub(super) fn is_settled_beside(&self, standing: &Standing, bridge: &str) -> Result<bool> {
+impl Beside {
+    /// Whether a bridge is kept apart and its packets pass, if dockerd is there.
+    pub(super) fn is_reconciled(&self, standing: &Standing, bridge: &str) -> Result<bool> {
         if standing.docker.is_empty() {
             return Ok(true);
         }
@@ -67,15 +64,15 @@ impl Networks {
         Ok(true)
     }
 
-    /// Brings what stands beside dockerd to what the bridges of now need. Under [`Networks::lock`].
-    pub(super) fn settle_beside(&self) -> Result<()> {
-        let standing = self.standing()?;
+    /// Makes the rules beside dockerd match the bridges that are there now. Under [`Locks::root`].
+    pub(super) fn reconcile(&self) -> Result<()> {
+        let standing = self.firewalls.standing()?;
         let bridges = self.bridges()?;
         let names: Vec<String> = bridges.into_iter().map(|bridge| bridge.name).collect();
-        if standing.table && is_dockers(&standing) {
+        if standing.table && standing.is_dockers() {
             let apart = apart_from_others(names.clone())?;
             match self.firewall.apart()? {
-                None => self.make_firewall()?,
+                None => self.firewalls.make()?,
                 Some(now) if now != apart => self.firewall.keep_apart(&apart)?,
                 Some(_) => {}
             }
@@ -89,20 +86,15 @@ impl Networks {
     }
 
     /// Checks the rules at an open or a repair; where there is no dockerd it costs one question.
-    pub(super) fn check_beside(&self) -> Result<()> {
-        if self.standing()?.docker.is_empty() {
+    pub(super) fn check(&self) -> Result<()> {
+        if self.firewalls.standing()?.docker.is_empty() {
             return Ok(());
         }
         let _kernel = self.locks.kernel()?;
-        self.settle_beside()
+        self.reconcile()
     }
 
-    /// The bridges that a table keeps apart if it is made now.
-    pub(super) fn apart(&self, bridges: Vec<String>) -> Result<Apart> {
-        if is_dockers(&self.standing()?) { apart_from_others(bridges) } else { Ok(Apart::default()) }
-    }
-
-    /// Takes out of a chain what no bridge needs, and puts in what one lacks.
+    /// Removes the rules of a chain that no bridge needs, and adds those that a bridge lacks.
     fn settle_chain(&self, chain: &Chain, bridges: &[String]) -> Result<()> {
         let mut stays: Vec<Pass> = Vec::new();
         for rule in self.own_rules(chain)? {
@@ -119,7 +111,7 @@ impl Networks {
         };
         let both = bridges.iter().flat_map(|bridge| [(bridge.as_str(), true), (bridge.as_str(), false)]);
         let lacking: Vec<_> = both.filter(|(bridge, incoming)| lacks(bridge, *incoming)).collect();
-        // A message has an end.
+        // The length of a message is limited.
         for some in lacking.chunks(100) {
             let refused = Socket::open(NETFILTER)?.request(&chain.insert(some, self.firewall.name()), 1)?;
             if let Some(refused) = refused.first() {
@@ -129,6 +121,7 @@ impl Networks {
         Ok(())
     }
 
+    /// The rules of this root in a chain.
     fn own_rules(&self, chain: &Chain) -> Result<Vec<Pass>> {
         let rules = passes(chain)?;
         Ok(rules.into_iter().filter(|rule| rule.comment == self.firewall.name()).collect())
@@ -176,7 +169,7 @@ impl Networks {
         Ok(warnings)
     }
 
-    /// The commands that let these bridges pass where a chain drops; none: they pass, or will with their next start.
+    /// The commands that let these bridges pass where a chain drops; none: they pass, or will after their next start.
     fn commands(&self, chain: &Chain, bridges: &[Bridge]) -> Result<Vec<String>> {
         let concerned = bridges.iter().filter(|bridge| chain.family != V6 || bridge.v6);
         let mut rules = passes(chain)?;
@@ -195,7 +188,7 @@ impl Networks {
                 rules.extend(passes(chain)?);
             }
             if there[0] && !self.leave_docker_user {
-                // Before there is a bridge there is no rule.
+                // A bridge that is not there yet has no rule.
                 let existing = links()?;
                 let made = |bridge: &&Bridge| existing.iter().any(|link| link.name == bridge.name);
                 let lacking = concerned.filter(made).filter(|bridge| !has_both(&rules, &bridge.name));
@@ -270,18 +263,8 @@ fn warning(table: &str, commands: &[String]) -> Option<String> {
     (!commands.is_empty()).then_some(text)
 }
 
-fn docker_chains() -> [Chain; 2] {
-    [V4, V6].map(|family| Chain::of_filter(family, DOCKER))
-}
-
 fn is_of_iptables(chain: &Chain) -> bool {
     [V4, V6].contains(&chain.family) && (chain.table.as_str(), chain.name.as_str()) == ("filter", "FORWARD")
-}
-
-/// Whether dockerd keeps its networks apart here, by nf_tables or by iptables' older tables.
-fn is_dockers(standing: &Standing) -> bool {
-    let older = |v6| xtables::filter(v6).ok().flatten().is_some_and(|filter| filter.has_chain(DOCKER));
-    !standing.docker.is_empty() || older(false) || older(true)
 }
 
 fn has_both(rules: &[Pass], bridge: &str) -> bool {
@@ -295,7 +278,7 @@ fn passes(chain: &Chain) -> Result<Vec<Pass>> {
     Ok(rules)
 }
 
-/// Takes a rule out; one that somebody else took out before is out.
+/// Removes a rule; it may be gone already.
 fn delete(chain: &Chain, handle: u64) -> Result<()> {
     let refused = Socket::open(NETFILTER)?.request(&chain.delete(handle), 1)?;
     match refused.first().filter(|refused| refused.errno != libc::ENOENT) {
@@ -304,10 +287,10 @@ fn delete(chain: &Chain, handle: u64) -> Result<()> {
     }
 }
 
-/// Takes out of dockerd's chains what a root that is gone left there; `name` is that of its table.
+/// Removes from dockerd's chains the rules of a root that is gone; `name` is the name of its table.
 pub(super) fn withdraw(name: &str) -> Result<()> {
     for chain in docker_chains() {
-        // Of a chain that is not there no rule is told.
+        // A chain that is not there has no rules.
         for rule in passes(&chain)?.iter().filter(|rule| rule.comment == name) {
             delete(&chain, rule.handle)?;
         }
@@ -315,28 +298,7 @@ pub(super) fn withdraw(name: &str) -> Result<()> {
     Ok(())
 }
 
-fn apart_from_others(mut bridges: Vec<String>) -> Result<Apart> {
-    let links = links()?;
-    let mut gateways = Vec::new();
-    Socket::open(ROUTE)?.dump(&link::get_routes(), |kind, body| gateways.extend(link::read_gateway(kind, body)))?;
-    let mut uplinks: Vec<String> = links
-        .iter()
-        .filter(|bridge| bridge.kind == "bridge" && !bridges.contains(&bridge.name))
-        .filter(|bridge| gateways.contains(&bridge.index) || leads_outside(bridge, &links))
-        .map(|bridge| bridge.name.clone())
-        .collect();
-    bridges.sort();
-    uplinks.sort();
-    Ok(Apart { bridges, uplinks })
-}
-
-/// A bridge one of whose ports is no end of a container or a virtual machine: what the host is connected by.
-fn leads_outside(bridge: &Link, links: &[Link]) -> bool {
-    let mut ports = links.iter().filter(|port| port.master == bridge.index);
-    ports.any(|port| !matches!(port.kind.as_str(), "veth" | "tun" | "dummy"))
-}
-
-/// Chains of other programs that drop what is forwarded unless a rule of theirs accepts it, by the policy of a chain or by
+/// The chains of other programs that drop forwarded packets which none of their rules accepts, by the chain's policy or by
 /// its last rule.
 fn forwards() -> Result<Vec<Forward>> {
     let mut chains = Vec::new();

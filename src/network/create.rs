@@ -1,18 +1,35 @@
 //! Making and removing networks.
 
+use super::address;
+use super::beside::Beside;
+use super::bridge::Bridges;
 use super::driver::Driver;
+use super::leases::Leases;
 use super::links::host_subnets;
-use super::loans::Loan;
+use super::names::Names;
 use super::options::{self, sub};
+use super::pending_leases::PendingLeases;
+use super::register::Register;
+use super::remote::RemoteDrivers;
 use super::spec::{Network, NetworkSpec, PREDEFINED, as_500, forbidden};
 use super::subnet::Subnet;
-use super::{Networks, address};
 use crate::error::{Error, Result};
 use crate::model::{CreateNetwork, NetworkCreated};
 use crate::store::Flush;
 use crate::store::networks as table;
+use std::sync::Arc;
 
-impl Networks {
+/// Makes and removes networks.
+pub(crate) struct Creator {
+    pub(super) register: Arc<Register>,
+    pub(super) names: Arc<Names>,
+    pub(super) leases: Arc<Leases>,
+    pub(super) remote: Arc<RemoteDrivers>,
+    pub(super) beside: Arc<Beside>,
+    pub(super) bridges: Arc<Bridges>,
+}
+
+impl Creator {
     /// Makes a network. Errors: its name is reserved, its driver is not there, its subnets overlap others.
     pub(crate) fn create(&self, asked: &CreateNetwork) -> Result<NetworkCreated> {
         let name = asked.name.trim();
@@ -25,31 +42,31 @@ impl Networks {
         if name == "default" || PREDEFINED.iter().any(|(predefined, _)| *predefined == name) {
             return Err(forbidden(format!("operation is not permitted on predefined {name} network ")));
         }
-        let mut loan = self.loan();
-        let network = self.decide(asked, name, &mut loan)?;
+        let mut pending = self.leases.pending();
+        let network = self.decide(asked, name, &mut pending)?;
         let asked_for = network.clone();
         let is_bridge = network.spec.driver == Driver::Bridge;
         let insert = |host: &[Subnet]| self.insert(asked, network, host);
         let inserted = if is_bridge {
-            self.create_up(insert)
+            self.bridges.create(insert)
         } else {
             let inserted = host_subnets().and_then(|host| insert(&host));
             inserted.map(|(network, warning)| (network, warning, Ok(())))
         };
-        let (network, warning, made) = inserted.inspect_err(|_| self.give_back_pools(&asked_for))?;
+        let (network, warning, made) = inserted.inspect_err(|_| self.leases.give_back_pools(&asked_for))?;
         let made = match network.spec.driver {
-            Driver::Plugin(_) => self.make_remote(&network),
+            Driver::Plugin(_) => self.remote.make(&network),
             Driver::Bridge | Driver::Macvlan | Driver::Ipvlan | Driver::Host | Driver::Null => made,
         };
         if let Err(error) = made {
-            self.give_back_pools(&network);
+            self.leases.give_back_pools(&network);
             self.register.db.write(Flush::Lazy, |tx| table::delete(tx, &network.id))?;
             return Err(error);
         }
         self.register.event(&network, "create")?;
-        // The network is there, whatever cannot be read of others.
+        // The network is there, even if the rules of other programs cannot be read.
         let blocked = match network.spec.driver {
-            Driver::Bridge => self.warnings_for(&self.register.find(&network.id)?).unwrap_or_default(),
+            Driver::Bridge => self.beside.warnings_for(&self.register.find(&network.id)?).unwrap_or_default(),
             _ => Vec::new(),
         };
         let texts = Some(warning).filter(|text| !text.is_empty()).into_iter().chain(blocked);
@@ -79,14 +96,14 @@ impl Networks {
         })
     }
 
-    fn decide(&self, asked: &CreateNetwork, name: &str, loan: &mut Loan) -> Result<Network> {
+    fn decide(&self, asked: &CreateNetwork, name: &str, pending: &mut PendingLeases) -> Result<Network> {
         let driver = if asked.driver.is_empty() { Driver::Bridge } else { asked.driver.clone().into() };
         match &driver {
             Driver::Bridge | Driver::Macvlan | Driver::Ipvlan => {}
             Driver::Host | Driver::Null => {
                 return Err(forbidden(format!("only one instance of \"{driver}\" network is allowed")));
             }
-            Driver::Plugin(name) => drop(self.plugins.find(name, "NetworkDriver")?),
+            Driver::Plugin(name) => self.remote.check(name)?,
         }
         let mut ipam = asked.ipam.clone();
         if ipam.driver.is_empty() {
@@ -110,7 +127,7 @@ impl Networks {
         }
         let id = crate::hex::random_id()?;
         let mut network = Network { id, name: name.to_owned(), created_ns: crate::time::now_ns(), spec };
-        self.ask_remote(&mut network, loan)?;
+        self.remote.ask(&mut network, pending)?;
         sub(&network)?;
         Ok(network)
     }
@@ -134,15 +151,15 @@ impl Networks {
         };
         if network.is_remote() || network.has_foreign_addresses() {
             self.register.db.read(idle)?;
-            self.settle_all()?;
-            self.unmake_remote(&network);
+            self.remote.release_all()?;
+            self.remote.unmake(&network);
         }
         self.register.db.write(Flush::Durable, |tx| {
             idle(tx)?;
             table::delete(tx, &network.id)
         })?;
-        self.down(&network)?;
-        self.remove_names(&network);
+        self.bridges.down(&network)?;
+        self.names.remove(&network);
         self.register.event(&network, "destroy")
     }
 }

@@ -1,8 +1,8 @@
-//! The firewall: one nf_tables table of a root's own. Its rules never change; what comes and goes with networks and
-//! published ports are elements of its sets, so that the thousandth port costs what the first did.
+//! The firewall: one nf_tables table for each root. Its rules never change; networks and published ports are elements of its
+//! sets, so that the thousandth port costs as little as the first.
 //!
-//! A container's ports are elements that its monitor takes out again when it ends. Whatever another program does to the
-//! table, it can be made again from the database at any time.
+//! A container's ports are elements that its monitor removes when it ends. Whatever another program does to the table, it can
+//! be made again from the database at any time.
 
 use super::netlink::compat::Chain;
 use super::netlink::filter::ANSWER;
@@ -81,12 +81,12 @@ const SETS: &[(&str, SetKind)] = &[
 const PORT_SETS: [(&str, bool, bool); 4] =
     [("ports4", false, false), ("ports4at", false, true), ("ports6", true, false), ("ports6at", true, true)];
 
-/// Elements of the maps of published ports.
-pub(crate) struct Led(Vec<(&'static str, Vec<Element>)>);
+/// The mappings of published ports that stand in the firewall: elements of its maps.
+pub(crate) struct PortMappings(Vec<(&'static str, Vec<Element>)>);
 
-impl Led {
-    /// Those that are not of these ports.
-    pub(crate) fn beside(mut self, ports: &[Published]) -> Led {
+impl PortMappings {
+    /// The mappings without those of some ports.
+    pub(crate) fn without(mut self, ports: &[Published]) -> PortMappings {
         for ((_, elements), (_, v6, at)) in self.0.iter_mut().zip(PORT_SETS) {
             let known: HashSet<Element> = elements_of(ports, v6, at).into_iter().collect();
             elements.retain(|element| !known.contains(element));
@@ -110,12 +110,12 @@ impl Firewall {
         &self.table
     }
 
-    /// The part of its name that tells the root's table from others.
+    /// The part of the table's name that tells this root from others.
     pub(crate) fn key(&self) -> &str {
         self.table.trim_start_matches("coracle-")
     }
 
-    /// Removes the table; one that is not there is removed already.
+    /// Removes the table; it may be gone already.
     pub(crate) fn remove(&self) -> Result<()> {
         let mut batch = Batch::new(&self.table);
         batch.add_table();
@@ -136,7 +136,7 @@ impl Firewall {
         let acks = m.acks() as usize;
         let refused = Socket::open(NETFILTER)?.request(&m.finish(), acks)?;
         let missing = |place: usize| refused.iter().find(|refused| refused.sequence as usize == place);
-        // A kernel without one of the families refuses in other words.
+        // A kernel without one of the families refuses with another error.
         let chains = (0..chains.len()).map(|number| missing(number + 2).is_none()).collect();
         match missing(1) {
             None => Ok((true, chains)),
@@ -163,7 +163,7 @@ impl Firewall {
         send("make the firewall table", &batch.finish())
     }
 
-    /// Says what is kept apart, in place of what was said before.
+    /// Replaces the sets of bridges that are kept apart.
     pub(crate) fn keep_apart(&self, apart: &Apart) -> Result<()> {
         let mut batch = Batch::new(&self.table);
         batch.empty("apart");
@@ -172,7 +172,7 @@ impl Firewall {
         send("keep networks apart in the firewall", &batch.finish())
     }
 
-    /// Bridges that are kept apart now, in the order of names; none: the table is of a version that knew of no such thing.
+    /// The bridges that are kept apart now, in the order of names; `None`: an older version made the table, without these sets.
     pub(crate) fn apart(&self) -> Result<Option<Apart>> {
         let mut lists = [Vec::new(), Vec::new()];
         for (list, set) in lists.iter_mut().zip(["apart", "uplinks"]) {
@@ -196,7 +196,7 @@ impl Firewall {
         send("add the network to the firewall", &batch.finish())
     }
 
-    /// Removes a network. One that is not there is removed already.
+    /// Removes a network; it may be gone already.
     pub(crate) fn remove_zone(&self, zone: &Zone) -> Result<()> {
         let mut batch = Batch::new(&self.table);
         write_zone(&mut batch, zone, Batch::add_elements);
@@ -214,7 +214,7 @@ impl Firewall {
         send("publish ports in the firewall", &batch.finish())
     }
 
-    /// The batch that ends the publishing of ports, for whoever sends it then. It never fails where some are gone.
+    /// The batch that ends the publishing of ports, for the monitor to send. It does not fail if some ports are gone.
     pub(crate) fn removal(&self, ports: &[Published]) -> Vec<u8> {
         if !ports.iter().any(Published::is_translated) {
             return Vec::new();
@@ -236,26 +236,26 @@ impl Firewall {
         send("end the publishing of ports", &batch.finish())
     }
 
-    /// The ports that the table leads somewhere.
-    pub(crate) fn led(&self) -> Result<Led> {
-        let mut led = Vec::new();
+    /// The mappings of published ports that stand now.
+    pub(crate) fn mappings(&self) -> Result<PortMappings> {
+        let mut mappings = Vec::new();
         if !self.is_there()? {
-            return Ok(Led(led));
+            return Ok(PortMappings(mappings));
         }
         let socket = Socket::open(NETFILTER)?;
         for (set, ..) in PORT_SETS {
             let mut elements = Vec::new();
             socket.dump(&get_elements(&self.table, set), |_, body| elements.extend(read_elements(body)))?;
-            led.push((set, elements));
+            mappings.push((set, elements));
         }
-        Ok(Led(led))
+        Ok(PortMappings(mappings))
     }
 
-    /// Ends the publishing of these.
-    pub(crate) fn remove_led(&self, led: &Led) -> Result<()> {
+    /// Removes mappings of published ports.
+    pub(crate) fn remove_mappings(&self, mappings: &PortMappings) -> Result<()> {
         let mut batch = Batch::new(&self.table);
         for write in [Batch::add_elements, Batch::delete_elements] {
-            led.0.iter().for_each(|(set, elements)| write(&mut batch, set, elements));
+            mappings.0.iter().for_each(|(set, elements)| write(&mut batch, set, elements));
         }
         send("end the publishing of ports", &batch.finish())
     }
@@ -272,12 +272,12 @@ fn send(what: &str, batch: &[u8]) -> Result<()> {
 fn rules(batch: &mut Batch) {
     let nat = |hook, priority| Hook { kind: "nat", hook, priority };
     let filter = |hook, priority| Hook { kind: "filter", hook, priority };
-    // route_localnet lets packets for 127/8 in from bridges: only answers to the host's own are meant, and those carry
-    // the bridge's address until connection tracking, which comes later.
+    // route_localnet lets packets for 127/8 in from bridges. It is meant for answers to the host's own packets alone, and
+    // these carry the bridge's address until connection tracking, which comes later.
     batch.add_chain("guard", filter(PREROUTING, -300));
     batch.add_rule(
         "guard",
-        // Every packet comes here: what most do not fit stands first.
+        // Every packet comes here: the match that fails for most packets stands first.
         v4(Rule::new())
             .payload(NETWORK_HEADER, 16, 1, R0)
             .compare(R0, true, &[127])
@@ -286,25 +286,25 @@ fn rules(batch: &mut Batch) {
             .drop(),
     );
     // Where bridges call the firewall, an answer to the host is for its loopback address again before it comes to the
-    // bridge's filter (see [`super::loopback`]): that lets marked ones pass. Behind the filter nobody needs the mark.
+    // bridge's filter (see `loopback.rs`), which lets marked packets pass. Behind the filter the mark is removed.
     let answer = || {
         let of_host = v4(Rule::new()).payload(NETWORK_HEADER, 16, 1, R0).compare(R0, true, &[127]);
         of_host.load(Meta::InName, R0).in_set(R0, "bridges", true)
     };
     batch.add_chain("answers", filter(PREROUTING, -90));
-    let led = answer().ct(0, R0).any_bit(R0, ESTABLISHED_OR_RELATED).ct(2, R0).any_bit(R0, STATUS_DNAT);
-    batch.add_rule("answers", led.mark(ANSWER));
+    let mapped = answer().ct(0, R0).any_bit(R0, ESTABLISHED_OR_RELATED).ct(2, R0).any_bit(R0, STATUS_DNAT);
+    batch.add_rule("answers", mapped.mark(ANSWER));
     batch.add_chain("arrived", filter(INPUT, -300));
     batch.add_rule("arrived", answer().mark(0));
     for (chain, hook) in [("inbound", PREROUTING), ("own", OUTPUT)] {
         batch.add_chain(chain, nat(hook, -100));
         if hook == PREROUTING && Wall::NeighbourLoopback.stands() {
-            // The host's own packets to its loopback address do not come this way. Where one comes from the wire, the
-            // kernel drops it, if only its destination stays what it is.
+            // The host's own packets to its loopback address do not come this way. The kernel drops those that come from
+            // the wire, as long as no rule changes their destination.
             batch
                 .add_rule(chain, v4(Rule::new()).payload(NETWORK_HEADER, 16, 1, R0).compare(R0, true, &[127]).accept());
         }
-        // Nothing is routed from this one: the monitor reads the port's socket.
+        // Nothing is routed from this address: the monitor reads the port's socket.
         batch.add_rule(
             chain,
             v6(Rule::new())
@@ -337,18 +337,18 @@ fn v6(rule: Rule) -> Rule {
     rule.load(Meta::Family, R0).compare(R0, true, &[libc::NFPROTO_IPV6 as u8])
 }
 
-/// Ports published at one address of the host, then those at all. Whether an address is the host's is looked up last: that
-/// is what costs most.
+/// Ports published at one address of the host, then those at all addresses. Whether an address is the host's is looked up
+/// last, because this look costs most.
 fn published() -> Vec<Rule> {
     let address4 = |rule: Rule| rule.payload(NETWORK_HEADER, 16, 4, R0);
     let address6 = |rule: Rule| rule.payload(NETWORK_HEADER, 24, 16, R0);
     let port = |rule: Rule, at: u32| rule.load(Meta::Protocol, at).payload(TRANSPORT_HEADER, 2, 2, at + 1);
-    let led = |rule: Rule, map: &str| rule.through_map(R0, map).for_this_host(R0 + 8);
+    let mapped = |rule: Rule, map: &str| rule.through_map(R0, map).for_this_host(R0 + 8);
     vec![
-        led(port(address4(v4(Rule::new())), R0 + 1), "ports4at").dnat(false, R0, R0 + 1),
-        led(port(v4(Rule::new()), R0), "ports4").dnat(false, R0, R0 + 1),
-        led(port(address6(v6(Rule::new())), R0 + 4), "ports6at").dnat(true, R0, R0 + 4),
-        led(port(v6(Rule::new()), R0), "ports6").dnat(true, R0, R0 + 4),
+        mapped(port(address4(v4(Rule::new())), R0 + 1), "ports4at").dnat(false, R0, R0 + 1),
+        mapped(port(v4(Rule::new()), R0), "ports4").dnat(false, R0, R0 + 1),
+        mapped(port(address6(v6(Rule::new())), R0 + 4), "ports6at").dnat(true, R0, R0 + 4),
+        mapped(port(v6(Rule::new()), R0), "ports6").dnat(true, R0, R0 + 4),
     ]
 }
 
@@ -360,7 +360,7 @@ fn source6(rule: Rule, set: &str) -> Rule {
     rule.payload(NETWORK_HEADER, 8, 16, R0).in_set(R0, set, true)
 }
 
-/// Packets that leave under the host's address.
+/// The packets that leave under the host's address.
 fn outbound() -> Vec<Rule> {
     vec![
         Rule::new().load(Meta::OutName, R0).in_set(R0, "bridges", true).go_to("arriving"),
@@ -369,8 +369,8 @@ fn outbound() -> Vec<Rule> {
     ]
 }
 
-/// Packets to a network's containers. A container that comes back to its own network through a published port, and the host
-/// through its loopback address: the answer must come back this way.
+/// Packets to a network's containers. If a container comes back to its own network through a published port, or the host
+/// through its loopback address, the answer must come back this way.
 fn arriving() -> Vec<Rule> {
     let mut rules = vec![
         Rule::new().ct(2, R0).no_bit(R0, STATUS_DNAT).accept(),
@@ -384,21 +384,21 @@ fn arriving() -> Vec<Rule> {
     rules
 }
 
-/// Networks are closed to each other and to what comes from outside, but for published ports; internal ones wholly.
+/// Networks are closed to each other and to the outside, but for published ports; internal networks are closed wholly.
 fn forward() -> Vec<Rule> {
     let from = |set: &str| Rule::new().load(Meta::InName, R0).in_set(R0, set, true);
     let to = |set: &str| Rule::new().load(Meta::OutName, R0).in_set(R0, set, true);
     let goes_on = |rule: Rule| rule.ct(0, R0).any_bit(R0, ESTABLISHED_OR_RELATED);
     let mut rules = vec![
-        // Almost every packet: of a connection through a published port, or to the outside. It was let through as one; and
-        // nothing of an internal network is ever translated.
+        // Almost every packet: of a connection through a published port, or to the outside. A rule let its first packet
+        // pass; and no packet of an internal network is ever translated.
         goes_on(Rule::new()).ct(2, R0).any_bit(R0, STATUS_SNAT | STATUS_DNAT).accept(),
         Rule::new().load(Meta::InName, R0).load(Meta::OutName, R0 + 4).in_set(R0, "same", true).accept(),
         from("internal").drop(),
         to("internal").drop(),
     ];
     if Wall::ForeignBridges.stands() {
-        // dockerd's isolation asks nobody whom its chain for others let pass.
+        // dockerd's isolation does not see the packets that its chain for others let pass.
         let to_bridge = from("apart").load(Meta::OutKind, R0).compare(R0, true, &interface("bridge"));
         let foreign = to_bridge.load(Meta::OutName, R0).in_set(R0, "bridges", false).in_set(R0, "uplinks", false);
         rules.push(foreign.ct(2, R0).no_bit(R0, STATUS_DNAT).drop());
@@ -451,7 +451,7 @@ fn name_of(key: &[u8]) -> String {
 fn interval(subnet: &Subnet) -> Vec<Element> {
     let element = |ip: IpAddr, end: bool| Element { key: octets(ip), value: Vec::new(), end };
     let mut both = vec![element(subnet.base(), false)];
-    // The last address of all has none behind it: that interval is open.
+    // There is no address behind the last one: that interval is open.
     both.extend(subnet.after().map(|after| element(after, true)));
     both
 }
@@ -467,14 +467,14 @@ fn write_ports(batch: &mut Batch, ports: &[Published], write: Write) {
 
 fn elements_of(ports: &[Published], v6: bool, at: bool) -> Vec<Element> {
     let fits = |port: &&Published| port.is_translated() && port.to.is_ipv6() == v6 && port.host.is_unspecified() != at;
-    let led = ports.iter().filter(fits).map(|port| element(port, at));
-    // The monitor reads it there: it leads to itself, and nowhere else.
+    let mapped = ports.iter().filter(fits).map(|port| element(port, at));
+    // The monitor reads the port there: it is mapped to itself, and nowhere else.
     let stays = |port: &&Published| at && !v6 && port.is_translated() && port.loopback_relayed;
     let here = ports.iter().filter(stays).map(|port| {
         let host = IpAddr::V4(Ipv4Addr::LOCALHOST);
         element(&Published { host, to: host, port: port.host_port, ..*port }, at)
     });
-    led.chain(here).collect()
+    mapped.chain(here).collect()
 }
 
 fn element(port: &Published, at: bool) -> Element {

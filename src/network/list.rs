@@ -1,19 +1,26 @@
 //! Networks as clients see them.
 
-use super::Networks;
-use super::endpoint::{EndpointDoc, read};
+use super::endpoint::doc::EndpointDoc;
+use super::endpoint::store::{EndpointStore, read};
+use super::register::Register;
 use super::spec::{Network, PREDEFINED, as_500};
 use crate::error::{Error, Result};
 use crate::model::{EndpointSettings, ListNetworks, NetworkDetail, NetworkMember};
-use crate::store::networks as table;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
-impl Networks {
+/// Shows networks.
+pub(crate) struct Listing {
+    pub(super) register: Arc<Register>,
+    pub(super) endpoint_store: Arc<EndpointStore>,
+}
+
+impl Listing {
     /// Everything about one network.
     pub(crate) fn inspect(&self, reference: &str) -> Result<NetworkDetail> {
         let network = self.register.find(reference)?;
-        let rows = self.register.db.read(|tx| table::of_network(tx, &network.id))?;
+        let rows = self.endpoint_store.of_network(&network)?;
         let mut containers = BTreeMap::new();
         for row in rows {
             if row.left_ns == 0 && self.register.is_live(row.slot)? {
@@ -23,7 +30,7 @@ impl Networks {
         Ok(detail(network, containers))
     }
 
-    /// Lists networks. Errors: a filter is unknown or says what it cannot.
+    /// Lists networks. Errors: a filter is unknown, or has a value that it does not allow.
     pub(crate) fn list(&self, query: &ListNetworks) -> Result<Vec<NetworkDetail>> {
         check(query)?;
         let mut found = Vec::new();
@@ -115,7 +122,7 @@ fn member(doc: &EndpointDoc) -> NetworkMember {
 }
 
 impl EndpointDoc {
-    /// As inspect of a running container shows it; `asked` is what its request said.
+    /// The settings that inspect of a running container shows; `asked` are those of its request.
     pub(crate) fn settings(&self, network: &str, asked: &EndpointSettings) -> EndpointSettings {
         let text = |ip: Option<IpAddr>| ip.map_or(String::new(), |ip| ip.to_string());
         EndpointSettings {

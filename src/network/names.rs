@@ -1,9 +1,12 @@
 //! Names: the files that monitors answer from, one for each user-defined network, and what a container's resolver needs.
 
-use super::endpoint::{Endpoint, EndpointDoc, read};
+use super::endpoint::doc::EndpointDoc;
+use super::endpoint::joined::{Endpoint, Joined};
+use super::endpoint::store::{EndpointStore, read, row as endpoint_row};
+use super::locks::Locks;
 use super::netlink::nft::{Batch, Hook, Meta, R0, Rule};
+use super::register::Register;
 use super::spec::Network;
-use super::{Joined, Networks};
 use crate::error::{Error, Result};
 use crate::hex::random_bytes;
 use crate::store::Flush;
@@ -14,6 +17,7 @@ use std::fs::DirBuilder;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Where containers of user-defined networks ask.
 pub(crate) const RESOLVER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 11);
@@ -32,7 +36,16 @@ pub(crate) struct Resolver {
     pub forwards: bool,
 }
 
-impl Networks {
+/// The files from which monitors answer questions for names.
+pub(crate) struct Names {
+    pub(super) register: Arc<Register>,
+    pub(super) endpoint_store: Arc<EndpointStore>,
+    pub(super) locks: Arc<Locks>,
+    /// The root's run directory.
+    pub(super) run: PathBuf,
+}
+
+impl Names {
     /// The resolver of a container that is on a user-defined network; others have none.
     pub(crate) fn resolver(&self, joined: &Joined) -> Result<Option<Resolver>> {
         let own: Vec<&Endpoint> = joined.endpoints.iter().filter(|end| !end.network.is_predefined()).collect();
@@ -51,18 +64,18 @@ impl Networks {
     }
 
     /// Writes the names of a network, as the database has them.
-    pub(super) fn write_names(&self, network: &Network) -> Result<()> {
+    pub(super) fn write(&self, network: &Network) -> Result<()> {
         if network.is_predefined() {
             return Ok(());
         }
-        let path = self.names_path(&network.id);
+        let path = self.path(&network.id);
         let failed = |e: &std::io::Error| Error::io(format_args!("write {}", path.display()), e);
         if let Some(dir) = path.parent() {
             DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| failed(&e))?;
         }
-        // Two programs that write must do so in the order in which they looked.
+        // Two programs must write in the order in which they read the rows.
         let _order = self.locks.root()?;
-        let rows = self.register.db.read(|tx| table::of_network(tx, &network.id))?;
+        let rows = self.endpoint_store.of_network(network)?;
         let mut bytes = NAMES_MAGIC.to_le_bytes().to_vec();
         text(&mut bytes, &network.name);
         for row in rows.iter().filter(|row| row.left_ns == 0) {
@@ -72,34 +85,35 @@ impl Networks {
         std::fs::write(&staged, bytes).and_then(|()| std::fs::rename(&staged, &path)).map_err(|e| failed(&e))
     }
 
-    pub(super) fn remove_names(&self, network: &Network) {
-        // One that stays names containers that are not on it any more; no resolver reads it.
-        let _ = std::fs::remove_file(self.names_path(&network.id));
+    /// Removes the names of a network.
+    pub(super) fn remove(&self, network: &Network) {
+        // If the file stays, no resolver reads it any more.
+        let _ = std::fs::remove_file(self.path(&network.id));
     }
 
-    fn names_path(&self, id: &str) -> PathBuf {
+    fn path(&self, id: &str) -> PathBuf {
         self.run.join("net").join(id)
     }
 
-    /// A container has another name from now on.
+    /// Changes the name of a container on all its networks.
     pub(crate) fn rename(&self, container: &str, name: &str) -> Result<()> {
         let rows = self.register.db.write(Flush::Lazy, |tx| {
             let rows = table::of_container(tx, container)?;
             for row in &rows {
                 let doc = EndpointDoc { name: name.to_owned(), ..read(row)? };
-                let renamed = super::endpoint::row(&row.network_id, container, row.slot, &doc)?;
+                let renamed = endpoint_row(&row.network_id, container, row.slot, &doc)?;
                 table::put_endpoint(tx, &EndpointRow { left_ns: row.left_ns, ..renamed })?;
             }
             Ok(rows)
         })?;
         for row in rows {
-            self.write_names(&self.register.find(&row.network_id)?)?;
+            self.write(&self.register.find(&row.network_id)?)?;
         }
         Ok(())
     }
 }
 
-/// Links as the resolver has them. They were checked when they were asked for.
+/// Links as the resolver has them. They were checked when the container was created.
 fn aliases(network: u32, links: &[String]) -> Vec<(u32, String, String)> {
     let pair = |link: &String| {
         let (name, alias) = link.split_once(':').unwrap_or((link, link));
@@ -153,7 +167,7 @@ fn text(bytes: &mut Vec<u8>, text: &str) {
     bytes.extend(short.bytes());
 }
 
-/// Questions to 127.0.0.11 port 53 go to another port of it: a server of the container's own may have port 53.
+/// Leads questions to 127.0.0.11 port 53 to another port there: a server of the container may have port 53.
 fn redirect(port: u16) -> Vec<u8> {
     const OUTPUT: u32 = 3;
     const DESTINATION: u32 = 16;

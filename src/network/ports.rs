@@ -37,9 +37,9 @@ impl Protocol {
     }
 }
 
-/// One port of the host that leads to a container's. Where the two addresses are not of one family, the container's monitor
-/// passes on what comes; so it does with what comes to the IPv6 loopback address, which the kernel routes nowhere else, and
-/// to 127.0.0.1 where the kernel cannot keep others from it ([`super::loopback`]).
+/// One port of the host that is mapped to a container's port. The container's monitor relays what comes to the port where the
+/// two addresses are not of one family, at the IPv6 loopback address, which the kernel routes nowhere else, and at 127.0.0.1
+/// where the kernel cannot keep others from it (see `loopback.rs`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Published {
     pub host: IpAddr,
@@ -47,31 +47,31 @@ pub(crate) struct Published {
     pub protocol: Protocol,
     pub to: IpAddr,
     pub port: u16,
-    /// The monitor passes on what comes to 127.0.0.1.
+    /// The monitor relays what comes to 127.0.0.1.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub loopback_relayed: bool,
 }
 
 impl Published {
-    /// Its monitor reads the port's socket.
+    /// Whether the container's monitor reads the port's socket.
     pub(crate) fn is_relayed(&self) -> bool {
         let IpAddr::V6(host) = self.host else { return self.loopback_relayed };
         self.protocol != Protocol::Sctp && (self.to.is_ipv4() || host.is_unspecified() || host.is_loopback())
     }
 
-    /// The firewall has it.
+    /// Whether the firewall maps the port.
     pub(super) fn is_translated(&self) -> bool {
         let is_passed_on = self.host.is_loopback() && (self.host.is_ipv6() || self.loopback_relayed);
         self.host.is_ipv4() == self.to.is_ipv4() && !is_passed_on
     }
 
-    /// The kernel leads it from 127.0.0.1.
+    /// Whether the kernel maps the port at 127.0.0.1.
     pub(super) fn needs_localnet(&self) -> bool {
         let is_there = self.host.is_ipv4() && (self.host.is_unspecified() || self.host.is_loopback());
         is_there && self.is_translated() && !self.loopback_relayed
     }
 
-    /// The key by which the monitor knows its socket.
+    /// The key by which the monitor knows the port's socket.
     pub(crate) fn relay_key(&self) -> [u8; RELAY_KEY] {
         let mut key = [0; RELAY_KEY];
         key[..2].copy_from_slice(&self.host_port.to_le_bytes());
@@ -84,7 +84,7 @@ impl Published {
         key
     }
 
-    /// Where it leads on a network: a container without an address of its family has an IPv4 one.
+    /// The container's address that a port is mapped to: a container without an address of the port's family has an IPv4 one.
     pub(super) fn target(host: IpAddr, protocol: Protocol, v4: Option<IpAddr>, v6: Option<IpAddr>) -> Option<IpAddr> {
         match (host.is_ipv4(), protocol) {
             (true, _) => v4,
@@ -108,7 +108,7 @@ pub(crate) fn parse(text: &str) -> Result<(u16, Protocol)> {
     if number == 0 { Err(bad()) } else { Ok((number, protocol)) }
 }
 
-/// Reads a host's port or range: empty and `0` are any of the kernel's ephemeral ones.
+/// Reads a port or a range of the host: empty and `0` mean any ephemeral port.
 fn parse_host(text: &str) -> Result<Wanted> {
     let bad = || Error::invalid(format!("invalid port specification: {text:?}"));
     if text.is_empty() || text == "0" {
@@ -142,7 +142,7 @@ pub(crate) fn check(bindings: &PortMap, exposed: impl Iterator<Item = impl AsRef
 }
 
 /// The ports that a container publishes: its exposed ports that have bindings, or all.
-pub(crate) struct Asked<'a> {
+pub(crate) struct PortRequest<'a> {
     pub bindings: &'a PortMap,
     pub exposed: &'a PortSet,
     pub all: bool,
@@ -154,13 +154,13 @@ pub(crate) struct Asked<'a> {
     pub v6: Option<IpAddr>,
 }
 
-/// Ports that are taken: what leads where, and the sockets that keep others out.
+/// Ports that are taken: their mappings, and the sockets that keep other programs out.
 #[derive(Default)]
 pub(crate) struct Taken {
     pub ports: Vec<Published>,
-    /// Sockets that nobody reads, and those that the monitor does.
+    /// The sockets that nobody reads, and those that the monitor reads.
     held: Option<(Bundle, Bundle)>,
-    /// How many the monitor reads.
+    /// The number of sockets that the monitor reads.
     relayed: usize,
 }
 
@@ -197,14 +197,14 @@ impl Taken {
 
 /// Gives out the host's ports.
 #[derive(Default)]
-pub(crate) struct Ports {
+pub(crate) struct HostPorts {
     /// The next ephemeral port to try.
     next: AtomicU16,
 }
 
-impl Ports {
-    /// Takes every port that is asked for, or none. `ours` says whether a container of ours has it.
-    pub(crate) fn take(&self, asked: &Asked<'_>, ours: &dyn Fn(&Published) -> Result<bool>) -> Result<Taken> {
+impl HostPorts {
+    /// Takes all requested ports, or none. `ours` says whether a container of this root has a port.
+    pub(crate) fn take(&self, asked: &PortRequest<'_>, ours: &dyn Fn(&Published) -> Result<bool>) -> Result<Taken> {
         let mut taken = Taken::default();
         let bindings = bindings_by_port(asked.bindings);
         check_room(asked, &bindings)?;
@@ -226,7 +226,7 @@ impl Ports {
     /// Takes one port at one address of the host, or at all of them, by the texts of a binding.
     fn take_one(
         &self,
-        asked: &Asked<'_>,
+        asked: &PortRequest<'_>,
         (host_ip, host_port): (&str, &str),
         (port, protocol): (u16, Protocol),
         ours: &dyn Fn(&Published) -> Result<bool>,
@@ -286,17 +286,18 @@ impl Ports {
     }
 }
 
-/// Descriptors of a monitor that are not left to ports: its own, and those of connections that it passes on.
+/// Descriptors of a monitor that ports must not use: its own, and those of the connections that it relays.
 const OTHER_DESCRIPTORS: u64 = 1024;
 
-/// Refuses more ports than the monitor has descriptors for. A port that nobody reads needs none: its socket lies in a queue.
+/// Refuses more ports than the monitor has descriptors for. A port that nobody reads needs none: its socket lies in the queue
+/// of another socket.
 fn check_relayed(count: usize, port: &Published, limit: u64) -> Result<()> {
     if (count as u64).saturating_add(OTHER_DESCRIPTORS.min(limit / 2)) <= limit {
         return Ok(());
     }
     let text = format!(
-        "PortBindings, PublishAllPorts: {count} ports like {} cannot be led to {} by the kernel, and the container's monitor, which \
-         passes on what comes to them, needs a descriptor for each: the hard limit of open files (RLIMIT_NOFILE) is {limit}. \
+        "PortBindings, PublishAllPorts: {count} ports like {} cannot be mapped to {} by the kernel, and the container's monitor, which \
+         relays them, needs a descriptor for each: the hard limit of open files (RLIMIT_NOFILE) is {limit}. \
          Raise it, publish the ports at an IPv4 address (HostIp, --publish-ip), or use a network with IPv6",
         socket_text(port),
         port.to
@@ -304,8 +305,8 @@ fn check_relayed(count: usize, port: &Published, limit: u64) -> Result<()> {
     Err(Error::new(ErrorKind::Unsupported, text).in_area("network"))
 }
 
-/// Refuses to publish all ports where they are more than the host has to give out: that is known before any is taken.
-fn check_room(asked: &Asked<'_>, bindings: &HashMap<(u16, Protocol), Bindings<'_>>) -> Result<()> {
+/// Refuses to publish all ports if the host has fewer ports to give out, before any is taken.
+fn check_room(asked: &PortRequest<'_>, bindings: &HashMap<(u16, Protocol), Bindings<'_>>) -> Result<()> {
     let (first, last) = ephemeral_range();
     let room = usize::from(last - first) + 1;
     let mut counts: HashMap<Protocol, usize> = HashMap::new();
@@ -324,8 +325,8 @@ fn check_room(asked: &Asked<'_>, bindings: &HashMap<(u16, Protocol), Bindings<'_
     Err(Error::new(ErrorKind::Internal, text).in_area("network"))
 }
 
-/// Where each port is bound. A key may be written another way than the port is exposed (`80` for `80/tcp`); of several for one
-/// port, the first counts.
+/// The bindings of each port. A key may be written in another way than the exposed port (`80` for `80/tcp`); of several keys
+/// for one port, the first counts.
 fn bindings_by_port(bindings: &PortMap) -> HashMap<(u16, Protocol), Bindings<'_>> {
     let mut by_port = HashMap::with_capacity(bindings.len());
     for (text, hosts) in bindings.iter() {
@@ -358,7 +359,7 @@ fn first_free(
     })
 }
 
-/// Ports, each with the socket that keeps others out.
+/// Ports, each with the socket that keeps other programs out.
 type Reserved = Vec<(Published, Option<OwnedFd>)>;
 
 fn reserve(ports: &[Published]) -> std::result::Result<Reserved, (Published, Error)> {
@@ -415,7 +416,7 @@ mod tests {
     #[test]
     fn only_exposed_ports_are_published() {
         let bindings = PortMap::of_rows(["80/tcp", "81/tcp"].map(|port| (port, Some(("127.0.0.1", "")))));
-        let asked = Asked {
+        let asked = PortRequest {
             bindings: &bindings,
             exposed: &["80"].into_iter().collect(),
             all: false,
@@ -424,7 +425,7 @@ mod tests {
             v4: Some(Ipv4Addr::new(10, 0, 0, 2).into()),
             v6: None,
         };
-        let taken = Ports::default().take(&asked, &|_| Ok(false)).unwrap();
+        let taken = HostPorts::default().take(&asked, &|_| Ok(false)).unwrap();
         assert_eq!(taken.ports.len(), 1);
         assert_eq!((taken.ports[0].port, taken.ports[0].host), (80, Ipv4Addr::LOCALHOST.into()));
         let again = Published { to: Ipv4Addr::new(10, 0, 0, 3).into(), ..taken.ports[0] };

@@ -1,44 +1,29 @@
-//! Networks of remote drivers: plugins that make the interfaces, and plugins that give out the addresses.
+//! Remote drivers: plugins that make the interfaces of networks.
 //!
-//! A plugin is called by the program that starts, connects or removes; what a container left that ended while no program
-//! was there, the next one takes back from the plugins ([`Networks::settle`]).
+//! The program that starts, connects or removes a container calls the plugin. The resources of a container that ended while
+//! no program was there are given back by the next one ([`RemoteDrivers::release`]).
 
-use super::Networks;
-use super::endpoint::{EndpointDoc, Joining, read, row};
+use super::endpoint::doc::{EndpointDoc, RemoteEnd, parse_mac};
+use super::endpoint::joined::Joining;
+use super::endpoint::store::{EndpointStore, read, row};
+use super::leases::{Leases, is_silent};
 use super::links::find_link;
-use super::loans::Loan;
-use super::netlink::link::{self, Address, Script};
+use super::pending_leases::PendingLeases;
+use super::ports::parse as parse_port;
+use super::register::Register;
 use super::spec::{Network, as_500};
 use super::subnet::Subnet;
-use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Bindings, EndpointSettings, IpamPool, StringMap};
+use crate::error::{ErrorKind, Result};
+use crate::model::Bindings;
 use crate::plugin::{Plugin, Plugins};
 use crate::store::Flush;
 use crate::store::networks::{self as table, EndpointRow};
-use coracle_monitor::wire::{PATCH_INDEX, PATCH_NETNS};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-
-/// An endpoint as a remote driver made it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct RemoteEnd {
-    /// The interface that it made, on the host.
-    pub source: String,
-    pub routes: Vec<(IpAddr, u8, Option<IpAddr>)>,
-    /// Ports were told to it.
-    pub ports: bool,
-}
-
-/// An address that an address plugin gave.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Lease {
-    pub pool: String,
-    /// With its prefix length.
-    pub address: String,
-}
+use std::path::PathBuf;
+use std::sync::Arc;
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
@@ -82,100 +67,49 @@ struct JoinAnswer {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
-struct PoolAnswer {
-    #[serde(rename = "PoolID")]
-    pool_id: String,
-    pool: String,
-    data: Option<StringMap>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "PascalCase", default)]
-struct AddressAnswer {
-    address: String,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "PascalCase", default)]
-struct Spaces {
-    local_default_address_space: String,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "PascalCase", default)]
 struct Capabilities {
     scope: String,
 }
 
-const GATEWAY: &str = "com.docker.network.gateway";
+/// The networks and endpoints of drivers that are plugins.
+pub(crate) struct RemoteDrivers {
+    pub(super) register: Arc<Register>,
+    pub(super) endpoint_store: Arc<EndpointStore>,
+    pub(super) leases: Arc<Leases>,
+    pub(super) plugins: Arc<Plugins>,
+    /// The root's run directory.
+    pub(super) run: PathBuf,
+}
 
-impl Networks {
-    fn driver(&self, network: &Network) -> Result<Plugin> {
+impl RemoteDrivers {
+    fn plugin(&self, network: &Network) -> Result<Plugin> {
         self.plugins.find(network.spec.driver.name(), "NetworkDriver")
     }
 
-    fn ipam(&self, network: &Network) -> Result<Option<Plugin>> {
-        match network.spec.ipam.driver.as_str() {
-            "" | "default" | "null" => Ok(None),
-            name => self.plugins.find(name, "IpamDriver").map(Some),
-        }
+    /// Checks that a plugin is there.
+    pub(super) fn check(&self, name: &str) -> Result<()> {
+        self.plugins.find(name, "NetworkDriver").map(drop)
     }
 
-    /// Asks the plugins of a network that is about to be made: is the driver there, which pools does it get.
-    pub(super) fn ask_remote(&self, network: &mut Network, loan: &mut Loan) -> Result<()> {
+    /// Asks the plugins of a network that is about to be made for its scope and its pools.
+    pub(super) fn ask(&self, network: &mut Network, pending: &mut PendingLeases) -> Result<()> {
         if network.is_remote() {
-            let answer: Capabilities = self.driver(network)?.call("NetworkDriver.GetCapabilities", &Value::Null)?;
+            let answer: Capabilities = self.plugin(network)?.call("NetworkDriver.GetCapabilities", &Value::Null)?;
             network.spec.scope = if answer.scope == "global" { answer.scope } else { String::new() };
         }
         if network.spec.ipam.driver == "null" && !network.is_remote() {
             return Err(as_500("ipv4 pool is empty"));
         }
-        let Some(ipam) = self.ipam(network)? else { return Ok(()) };
-        let taken = self.take_pools(&ipam, network, loan);
+        let Some(ipam) = self.leases.plugin(network)? else { return Ok(()) };
+        let taken = self.leases.take_pools(&ipam, network, pending);
         if taken.is_err() {
-            self.give_back_pools(network);
+            self.leases.give_back_pools(network);
         }
         taken
     }
 
-    fn take_pools(&self, ipam: &Plugin, network: &mut Network, loan: &mut Loan) -> Result<()> {
-        let spaces: Spaces = ipam.call("IpamDriver.GetDefaultAddressSpaces", &Value::Null)?;
-        let mut asked = std::mem::take(&mut network.spec.ipam.config);
-        let is_v6 = |pool: &IpamPool| Subnet::parse(&pool.subnet).is_ok_and(|subnet| subnet.is_v6());
-        if asked.iter().all(is_v6) {
-            asked.insert(0, IpamPool::default());
-        }
-        for pool in asked {
-            let v6 = is_v6(&pool);
-            let body = json!({
-                "AddressSpace": spaces.local_default_address_space, "Pool": pool.subnet, "SubPool": pool.ip_range,
-                "Options": network.spec.ipam.options, "V6": v6,
-            });
-            let got: PoolAnswer = ipam.call("IpamDriver.RequestPool", &body)?;
-            network.spec.pools.push(got.pool_id.clone());
-            loan.note(&ipam.name, &got.pool_id, "")?;
-            let subnet = Subnet::parse(&got.pool)?;
-            let told = got.data.as_ref().and_then(|data| data.get(GATEWAY)).cloned().unwrap_or_default();
-            let gateway = if pool.gateway.is_empty() && !told.is_empty() {
-                told
-            } else {
-                let kind = json!({ "RequestAddressType": GATEWAY });
-                let given = request_address(ipam, &got.pool_id, &pool.gateway, kind)?;
-                loan.note(&ipam.name, &got.pool_id, &given)?;
-                given
-            };
-            for address in pool.auxiliary_addresses.values() {
-                let given = request_address(ipam, &got.pool_id, address, Value::Null)?;
-                loan.note(&ipam.name, &got.pool_id, &given)?;
-            }
-            let bare = gateway.split('/').next().unwrap_or_default().to_owned();
-            network.spec.ipam.config.push(IpamPool { subnet: subnet.to_string(), gateway: bare, ..pool });
-        }
-        Ok(())
-    }
-
     /// Tells the driver of a new network.
-    pub(super) fn make_remote(&self, network: &Network) -> Result<()> {
+    pub(super) fn make(&self, network: &Network) -> Result<()> {
         let mut data: BTreeMap<bool, Vec<Value>> = BTreeMap::new();
         for pool in &network.spec.ipam.config {
             let subnet = Subnet::parse(&pool.subnet)?;
@@ -201,115 +135,26 @@ impl Networks {
             "IPv4Data": data.remove(&false).unwrap_or_default(),
             "IPv6Data": data.remove(&true).unwrap_or_default(),
         });
-        self.driver(network)?.call::<Value>("NetworkDriver.CreateNetwork", &body).map(drop)
+        self.plugin(network)?.call::<Value>("NetworkDriver.CreateNetwork", &body).map(drop)
     }
 
     /// Tells the driver that a network is gone, and gives its pools back.
-    pub(super) fn unmake_remote(&self, network: &Network) {
+    pub(super) fn unmake(&self, network: &Network) {
         if network.is_remote() {
-            // Best effort, as in the field: a driver that is gone, or was told already, must not keep the network.
-            if let Ok(driver) = self.driver(network) {
+            // Best effort, as in dockerd: a driver that is gone, or was told already, must not keep the network.
+            if let Ok(driver) = self.plugin(network) {
                 let _ = driver.call::<Value>("NetworkDriver.DeleteNetwork", &json!({ "NetworkID": network.id }));
             }
         }
-        self.give_back_pools(network);
+        self.leases.give_back_pools(network);
     }
 
-    /// Best effort: a plugin that is gone has no pools any more.
-    pub(super) fn give_back_pools(&self, network: &Network) {
-        if network.spec.pools.is_empty() {
-            return;
-        }
-        let Ok(Some(ipam)) = self.ipam(network) else { return };
-        for (at, pool) in network.spec.pools.iter().enumerate() {
-            // A pool that was given, but not noted with its addresses yet, has none.
-            let config = network.spec.ipam.config.get(at).filter(|config| !config.subnet.is_empty());
-            let auxiliary = config.into_iter().flat_map(|config| config.auxiliary_addresses.values());
-            let gateway = config.map(|config| &config.gateway).filter(|gateway| !gateway.is_empty());
-            for address in gateway.into_iter().chain(auxiliary) {
-                let _ = ipam.call::<Value>("IpamDriver.ReleaseAddress", &json!({ "PoolID": pool, "Address": address }));
-            }
-            let _ = ipam.call::<Value>("IpamDriver.ReleasePool", &json!({ "PoolID": pool }));
-        }
-    }
-
-    /// Addresses of a network whose own are a plugin's.
-    pub(super) fn lease(
-        &self,
-        network: &Network,
-        asked: &EndpointSettings,
-        mac: &str,
-        loan: &mut Loan,
-    ) -> Result<Vec<Lease>> {
-        let Some(ipam) = self.ipam(network)? else { return Ok(Vec::new()) };
-        let wanted = asked.ipam_config.clone().unwrap_or_default();
-        let mut leases = Vec::new();
-        let mut seen = [false; 2];
-        for (pool, id) in network.spec.ipam.config.iter().zip(&network.spec.pools) {
-            let subnet = Subnet::parse(&pool.subnet)?;
-            let v6 = subnet.is_v6();
-            let address = if v6 { &wanted.ipv6_address } else { &wanted.ipv4_address };
-            // The first pool of the family, or the one that the address asked for lies in.
-            let other = address.parse::<IpAddr>().is_ok_and(|ip| !subnet.contains(ip));
-            if other || std::mem::replace(&mut seen[usize::from(v6)], true) {
-                continue;
-            }
-            let options = json!({ "com.docker.network.endpoint.macaddress": mac });
-            let got = request_address(&ipam, id, address, options).and_then(|address| {
-                leases.push(Lease { pool: id.clone(), address: address.clone() });
-                loan.note(&ipam.name, id, &address)
-            });
-            if let Err(error) = got {
-                self.give_back(network, &leases);
-                return Err(error);
-            }
-        }
-        Ok(leases)
-    }
-
-    /// Best effort, as above.
-    pub(super) fn give_back(&self, network: &Network, leases: &[Lease]) {
-        self.give_back_with(&self.plugins, network, leases);
-    }
-
-    /// Whether the plugin answered, or is not there.
-    fn give_back_with(&self, plugins: &Plugins, network: &Network, leases: &[Lease]) -> bool {
-        if leases.is_empty() || matches!(network.spec.ipam.driver.as_str(), "" | "default" | "null") {
-            return true;
-        }
-        let ipam = match plugins.find(&network.spec.ipam.driver, "IpamDriver") {
-            Ok(ipam) => ipam,
-            Err(error) => return !is_silent(&error),
-        };
-        for lease in leases {
-            let address = lease.address.split('/').next().unwrap_or_default();
-            let body = json!({ "PoolID": lease.pool, "Address": address });
-            if ipam.call::<Value>("IpamDriver.ReleaseAddress", &body).is_err_and(|error| is_silent(&error)) {
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Has the driver make the interface of an endpoint, and notes what it said. Who calls it parts again where it fails.
-    /// The answer is what the interface's name begins with in the container, if the driver says so; it has its number then.
-    pub(super) fn join_remote(
-        &self,
-        who: &Joining<'_>,
-        network: &Network,
-        doc: &mut EndpointDoc,
-    ) -> Result<Option<String>> {
-        self.make_end(&self.driver(network)?, who, network, doc)
-    }
-
-    fn make_end(
-        &self,
-        driver: &Plugin,
-        who: &Joining<'_>,
-        network: &Network,
-        doc: &mut EndpointDoc,
-    ) -> Result<Option<String>> {
-        create_end(driver, who, network, doc)?;
+    /// Has the driver make the interface of an endpoint, and notes its answer in the document. On error the caller must
+    /// detach the endpoint. The answer is the beginning of the interface's name in the container, if the driver names one;
+    /// the interface gets its number later.
+    pub(super) fn join(&self, who: &Joining<'_>, network: &Network, doc: &mut EndpointDoc) -> Result<Option<String>> {
+        let driver = self.plugin(network)?;
+        create_end(&driver, who, network, doc)?;
         let key = self.run.join("c").join(who.container).join("netns");
         let body = json!({ "NetworkID": network.id, "EndpointID": doc.id, "SandboxKey": key, "Options": {} });
         let joined: JoinAnswer = driver.call("NetworkDriver.Join", &body)?;
@@ -320,16 +165,16 @@ impl Networks {
             let driver = &network.spec.driver;
             return Err(as_500(format!("NetworkDriver.Join: the interface {source} of driver {driver} is not there")));
         }
-        doc.remote = Some(RemoteEnd { source, routes, ports: publish_end(driver, who, network, doc)? });
+        doc.remote = Some(RemoteEnd { source, routes, ports: publish_end(&driver, who, network, doc)? });
         Ok(Some(joined.interface_name.dst_prefix)
             .filter(|text| !text.is_empty() && text.len() < 12 && text.bytes().all(|b| b.is_ascii_alphanumeric())))
     }
 
-    /// Takes back from plugins what a container that does not run has of them. Best effort: one that is not there has
-    /// nothing any more. The caller holds the container.
-    pub(crate) fn settle(&self, container: &str) -> Result<()> {
+    /// Gives back to plugins the resources of a container that does not run. The caller holds the container. Best effort: a
+    /// plugin that is not there has no resources any more.
+    pub(crate) fn release(&self, container: &str) -> Result<()> {
         for stored in self.register.db.read(|tx| table::of_container(tx, container))? {
-            if !self.settle_one(&self.plugins, &stored)? {
+            if !self.release_one(&self.plugins, &stored)? {
                 let text = "a plugin does not answer: what the container had of it is not given back";
                 return Err(as_500(text));
             }
@@ -337,26 +182,27 @@ impl Networks {
         Ok(())
     }
 
-    /// Whether it is done: not where a plugin is there and does not answer.
-    fn settle_one(&self, plugins: &Plugins, stored: &EndpointRow) -> Result<bool> {
+    /// Gives back the resources of one endpoint; answers whether it is done. It is not if a plugin is there and does not
+    /// answer.
+    fn release_one(&self, plugins: &Plugins, stored: &EndpointRow) -> Result<bool> {
         let doc = read(stored)?;
         if doc.remote.is_none() && doc.leases.is_empty() {
             return Ok(true);
         }
         if let Ok(network) = self.register.find(&stored.network_id)
-            && !self.part_with(plugins, &network, &doc)
+            && !self.detach_with(plugins, &network, &doc)
         {
             return Ok(false);
         }
         self.register.db.write(Flush::Lazy, |tx| {
-            // The calls took their time: only what they were about is cleared.
+            // The calls took time: the row is changed only if it still is the same endpoint.
             let now = table::of_container(tx, &stored.container_id)?;
             for again in now.into_iter().filter(|again| again.network_id == stored.network_id) {
                 let mut changed = read(&again)?;
                 if changed.id == doc.id {
                     (changed.remote, changed.leases) = (None, Vec::new());
-                    let settled = row(&again.network_id, &again.container_id, again.slot, &changed)?;
-                    table::put_endpoint(tx, &EndpointRow { left_ns: again.left_ns, ..settled })?;
+                    let released = row(&again.network_id, &again.container_id, again.slot, &changed)?;
+                    table::put_endpoint(tx, &EndpointRow { left_ns: again.left_ns, ..released })?;
                 }
             }
             Ok(())
@@ -364,26 +210,26 @@ impl Networks {
         Ok(true)
     }
 
-    /// Releases the container's endpoints if no program holds the container and it does not run.
-    pub(crate) fn settle_idle(&self, slot: u32, container: &str) -> Result<()> {
+    /// Gives back the resources of a container if no program holds the container and it does not run.
+    pub(crate) fn release_idle(&self, slot: u32, container: &str) -> Result<()> {
         let Some(_busy) = self.register.states.locks.try_busy(slot)? else { return Ok(()) };
-        if self.register.states.now(slot, container)?.is_live() { Ok(()) } else { self.settle(container) }
+        if self.register.states.now(slot, container)?.is_live() { Ok(()) } else { self.release(container) }
     }
 
-    /// Releases the endpoints of all containers that do not run. A network whose plugin is not reached soon is left for another time: nobody who
-    /// opens the root waits long for a plugin.
-    pub(super) fn settle_all(&self) -> Result<()> {
-        self.settle_loans()?;
+    /// Gives back the resources of all containers that do not run. A network whose plugin does not answer soon is left to a
+    /// later call: an open of the root must not wait long for a plugin.
+    pub(super) fn release_all(&self) -> Result<()> {
+        self.leases.release_pending()?;
         let plugins = self.plugins.hurried();
         let mut silent: Vec<String> = Vec::new();
-        for stored in self.register.db.read(table::all_endpoints)? {
+        for stored in self.endpoint_store.rows()? {
             let of_plugins = stored.doc.contains("\"remote\":{") || stored.doc.contains("\"leases\":[{");
             if !of_plugins || silent.contains(&stored.network_id) {
                 continue;
             }
             if stored.left_ns != 0 {
-                // Its container is gone: the slot may be another's.
-                if !self.settle_one(&plugins, &stored)? {
+                // Its container is removed: another container may have the slot.
+                if !self.release_one(&plugins, &stored)? {
                     silent.push(stored.network_id);
                 }
                 continue;
@@ -398,22 +244,23 @@ impl Networks {
                 silent.push(stored.network_id);
                 continue;
             }
-            let Some(_busy) = self.register.states.locks.try_busy(stored.slot)? else { continue };
-            if !self.register.states.now(stored.slot, &stored.container_id)?.is_live()
-                && !self.settle_one(&plugins, &stored)?
-            {
+            let states = &self.register.states;
+            let Some(_busy) = states.locks.try_busy(stored.slot)? else { continue };
+            if !states.now(stored.slot, &stored.container_id)?.is_live() && !self.release_one(&plugins, &stored)? {
                 silent.push(stored.network_id);
             }
         }
         Ok(())
     }
 
-    pub(crate) fn part_remote(&self, network: &Network, doc: &EndpointDoc) {
-        self.part_with(&self.plugins, network, doc);
+    /// Has the plugins remove an endpoint, and gives its addresses back. Best effort: a plugin that is not there has no
+    /// endpoint any more.
+    pub(crate) fn detach(&self, network: &Network, doc: &EndpointDoc) {
+        self.detach_with(&self.plugins, network, doc);
     }
 
-    /// Whether the plugins answered, or are not there.
-    fn part_with(&self, plugins: &Plugins, network: &Network, doc: &EndpointDoc) -> bool {
+    /// As [`RemoteDrivers::detach`]; answers whether the plugins answered, or are not there.
+    fn detach_with(&self, plugins: &Plugins, network: &Network, doc: &EndpointDoc) -> bool {
         if let Some(end) = &doc.remote {
             let driver = match plugins.find(network.spec.driver.name(), "NetworkDriver") {
                 Ok(driver) => Some(driver),
@@ -430,13 +277,8 @@ impl Networks {
                 }
             }
         }
-        self.give_back_with(plugins, network, &doc.leases)
+        self.leases.give_back_with(plugins, network, &doc.leases)
     }
-}
-
-/// A plugin that is there and does not answer.
-fn is_silent(error: &Error) -> bool {
-    error.kind() == ErrorKind::Timeout
 }
 
 /// Gives interfaces the names that their drivers want, each kind counted by itself.
@@ -448,13 +290,6 @@ pub(super) fn number_interfaces(docs: &mut [EndpointDoc], prefixes: &[Option<Str
         doc.interface = format!("{prefix}{number}");
         *number += 1;
     }
-}
-
-fn request_address(ipam: &Plugin, pool: &str, address: &str, options: Value) -> Result<String> {
-    let body = json!({ "PoolID": pool, "Address": address, "Options": options });
-    let got: AddressAnswer = ipam.call("IpamDriver.RequestAddress", &body)?;
-    Subnet::parse_with_address(&got.address)?;
-    Ok(got.address)
 }
 
 /// Has the driver make an endpoint. The driver may say the addresses that nobody decided yet, and no others.
@@ -492,7 +327,7 @@ fn create_end(driver: &Plugin, who: &Joining<'_>, network: &Network, doc: &mut E
         (doc.v6, doc.v6_prefix) = (Some(ip), prefix);
     }
     if doc.mac.is_empty() && !interface.mac_address.is_empty() {
-        super::endpoint::parse_mac(&interface.mac_address)?;
+        parse_mac(&interface.mac_address)?;
         doc.mac = interface.mac_address;
     }
     Ok(())
@@ -540,14 +375,14 @@ fn routes(answered: Vec<Route>) -> Result<Vec<(IpAddr, u8, Option<IpAddr>)>> {
 }
 
 fn transport_port(text: &str) -> Option<Value> {
-    let (port, protocol) = super::parse_port(text).ok()?;
+    let (port, protocol) = parse_port(text).ok()?;
     Some(json!({ "Proto": protocol.number(), "Port": port }))
 }
 
 fn portmap(who: &Joining<'_>) -> Vec<Value> {
     let mut all = Vec::new();
     for (text, hosts) in who.bindings.iter() {
-        let Ok((port, protocol)) = super::parse_port(&text) else { continue };
+        let Ok((port, protocol)) = parse_port(&text) else { continue };
         for (ip, host_port) in hosts.into_iter().flat_map(Bindings::iter) {
             let (first, last) = host_port.split_once('-').unwrap_or((&host_port, &host_port));
             all.push(json!({
@@ -557,44 +392,4 @@ fn portmap(who: &Joining<'_>) -> Vec<Value> {
         }
     }
     all
-}
-
-/// The messages that bring a driver's interface into the container.
-///
-/// An interface that is not on the host (it is in the container already, or was never made) is not moved: nothing else may
-/// be taken for it.
-pub(super) fn scripts(doc: &EndpointDoc, end: &RemoteEnd, leads: bool) -> Result<(Script, Script)> {
-    let (mut host, mut inside) = (Script::default(), Script::default());
-    if end.source.is_empty() {
-        return Ok((host, inside));
-    }
-    if let Some(found) = find_link(&end.source)? {
-        link::move_link(&mut host, found.index, &doc.interface, PATCH_NETNS);
-    }
-    if !doc.mac.is_empty() {
-        link::set_mac_inside(&mut inside, super::endpoint::parse_mac(&doc.mac)?, PATCH_INDEX);
-    }
-    link::bring_up(&mut inside, doc.v6.is_some(), PATCH_INDEX);
-    for (ip, prefix, gateway) in [(doc.v4, doc.v4_prefix, doc.v4_gateway), (doc.v6, doc.v6_prefix, doc.v6_gateway)] {
-        let Some(ip) = ip else { continue };
-        link::address_inside(&mut inside, Address { ip, prefix }, PATCH_INDEX);
-        if let (true, Some(gateway)) = (leads, gateway) {
-            link::default_route_inside(&mut inside, link::Through::Gateway(gateway), PATCH_INDEX);
-        }
-    }
-    for (ip, prefix, via) in &end.routes {
-        link::route_inside(&mut inside, Address { ip: *ip, prefix: *prefix }, *via, PATCH_INDEX);
-    }
-    Ok((host, inside))
-}
-
-/// The addresses of leases, by family.
-pub(super) fn leased(leases: &[Lease], v6: bool) -> Result<Option<(IpAddr, u8)>> {
-    for lease in leases {
-        let (subnet, ip) = Subnet::parse_with_address(&lease.address)?;
-        if subnet.is_v6() == v6 {
-            return Ok(Some((ip, subnet.prefix())));
-        }
-    }
-    Ok(None)
 }

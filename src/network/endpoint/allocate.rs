@@ -1,20 +1,49 @@
-//! The addresses of a container's ends, given out under one transaction.
+//! The addresses of a container's endpoints, given out under one transaction.
 
-use super::store::{parse, row};
-use super::{EndpointDoc, Joining, REST_NS, Ready, first_by_name};
+use super::doc::{EndpointDoc, Lease, RemoteEnd, parse_mac};
+use super::joined::{Joining, Want, first_by_name};
+use super::publish::Ports;
+use super::store::{REST_NS, parse, row};
 use crate::error::{Error, Result};
 use crate::model::EndpointSettings;
 use crate::network::address::{Ask, Holder, Pool, Used, give};
+use crate::network::driver::Driver;
 use crate::network::ports::Taken;
-use crate::network::remote::{Lease, RemoteEnd, leased};
-use crate::network::{Driver, Network, Networks};
+use crate::network::register::Register;
+use crate::network::spec::Network;
+use crate::network::subnet::Subnet;
 use crate::store::networks as table;
 use crate::time::now_ns;
 use rusqlite::Transaction;
 use serde::Deserialize;
 use std::net::IpAddr;
+use std::sync::Arc;
 
-impl Networks {
+/// Gives out addresses, and ports with them.
+pub(crate) struct Allocator {
+    pub(in crate::network) register: Arc<Register>,
+    pub(in crate::network) ports: Arc<Ports>,
+}
+
+/// A network that a container joins, found and ready in the kernel.
+pub(super) struct Ready<'a> {
+    pub network: Network,
+    /// The index of the bridge, or of the interface that macvlan and ipvlan share; 0: a plugin's driver has its own.
+    pub parent: u32,
+    pub want: &'a Want,
+    /// The addresses that a plugin gave for the endpoint.
+    pub leases: Vec<Lease>,
+}
+
+impl Ready<'_> {
+    /// Whether a plugin makes the interface, or gives the addresses.
+    pub(super) fn has_foreign_parts(&self) -> bool {
+        self.network.is_remote() || self.network.has_foreign_addresses()
+    }
+}
+
+impl Allocator {
+    /// Gives a container its addresses on all its networks and its ports, and writes its rows.
     pub(super) fn allocate(
         &self,
         tx: &Transaction<'_>,
@@ -32,7 +61,7 @@ impl Networks {
         // Which network leads outside; a plugin's answer, which may change that, is not there yet.
         let leads = first_by_name(all.iter().map(|ready| (&ready.network, !ready.network.spec.internal)));
         let taken = match leads.filter(|at| all[*at].network.spec.driver == Driver::Bridge) {
-            Some(at) => self.publish(tx, who, &all[at].network, &mut docs[at])?,
+            Some(at) => self.ports.take(tx, who, &all[at].network, &mut docs[at])?,
             None => Taken::default(),
         };
         // Endpoints of an earlier start on networks that the container has left are forgotten.
@@ -45,7 +74,7 @@ impl Networks {
         Ok((docs, taken))
     }
 
-    /// Addresses on one network.
+    /// Gives a container its addresses on one network.
     pub(super) fn address(
         &self,
         tx: &Transaction<'_>,
@@ -92,7 +121,7 @@ impl Networks {
             v6_prefix: v6.map_or(0, |(_, prefix)| prefix),
             v6_gateway: gateway(v6),
             leases: leases.to_vec(),
-            // From here on the driver may have it: who ends it tells the driver.
+            // From here on the driver may know the endpoint: whoever ends it tells the driver.
             remote: network.is_remote().then(RemoteEnd::default),
             link_local,
             aliases: aliases(who, network, settings),
@@ -121,7 +150,7 @@ impl Networks {
     }
 }
 
-/// Another container's end on a network, or what one left: as much as giving out an address needs of it.
+/// Another container's endpoint on a network, or that of a removed container: the part that giving out an address needs.
 struct Other {
     container: String,
     slot: u32,
@@ -129,7 +158,7 @@ struct Other {
     addresses: Addresses,
 }
 
-/// Of an [`EndpointDoc`]; all of it costs several times as much to read, and there may be a thousand.
+/// The addresses of an [`EndpointDoc`]: a whole document costs several times as much to read, and there may be a thousand.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Addresses {
@@ -143,7 +172,7 @@ impl Other {
     }
 }
 
-/// The others on a network, and what this container had there.
+/// The other containers on a network, and the addresses that this one had there.
 fn others(tx: &Transaction<'_>, network: &str, container: &str) -> Result<(Vec<Other>, Option<Addresses>)> {
     let mut others = Vec::new();
     let mut own = None;
@@ -164,7 +193,7 @@ fn asked(text: &str) -> Result<Option<IpAddr>> {
     if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(bad) }
 }
 
-/// The address of the interface's card: as the settings of the network say, the container's configuration, or made up.
+/// The MAC address of the interface: as the settings of the endpoint say, or the container's configuration, or made up.
 fn mac(
     who: &Joining<'_>,
     network: &Network,
@@ -173,14 +202,14 @@ fn mac(
     id: &str,
 ) -> Result<String> {
     Ok(match (settings.mac_address.as_str(), who.mac_on(network)) {
-        // The driver has one.
+        // The driver chooses it.
         ("", "") if network.is_remote() => String::new(),
         ("", "") => mac_text(made_up_mac(ip, id)),
         ("", mac) | (mac, _) => mac_text(parse_mac(mac)?),
     })
 }
 
-/// The names that the container has on the network; on networks of users its short id is one.
+/// The aliases of the container on the network; on a user-defined network its short id is one.
 fn aliases(who: &Joining<'_>, network: &Network, settings: &EndpointSettings) -> Vec<String> {
     let mut aliases = settings.aliases.clone().unwrap_or_default();
     let short = &who.container[..12];
@@ -233,18 +262,17 @@ fn made_up_mac(ip: Option<IpAddr>, id: &str) -> [u8; 6] {
     [0x02, 0x42, a, b, c, d]
 }
 
-/// Reads `xx:xx:xx:xx:xx:xx`.
-pub(crate) fn parse_mac(text: &str) -> Result<[u8; 6]> {
-    let bad = || Error::invalid(format!("invalid MAC address: {text}"));
-    let mut mac = [0; 6];
-    let mut parts = text.split([':', '-']);
-    for byte in &mut mac {
-        let part = parts.next().filter(|part| part.len() == 2).ok_or_else(bad)?;
-        *byte = u8::from_str_radix(part, 16).map_err(|_| bad())?;
-    }
-    if parts.next().is_some() { Err(bad()) } else { Ok(mac) }
-}
-
 fn mac_text(mac: [u8; 6]) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+/// The address of the leases in one family, with its prefix length.
+fn leased(leases: &[Lease], v6: bool) -> Result<Option<(IpAddr, u8)>> {
+    for lease in leases {
+        let (subnet, ip) = Subnet::parse_with_address(&lease.address)?;
+        if subnet.is_v6() == v6 {
+            return Ok(Some((ip, subnet.prefix())));
+        }
+    }
+    Ok(None)
 }

@@ -1,45 +1,55 @@
-//! Published ports: taken from the host, led to a container, moved to another network, and taken back.
+//! Published ports: taken from the host, mapped to a container, moved to another network, and taken back.
 
-use super::store::{parse, row};
-use super::{EndpointDoc, Joining};
-use crate::error::{Error, Result};
-use crate::network::firewall::Led;
-use crate::network::ports::{Asked, Hold, Published, Taken};
-use crate::network::{Driver, Network, Networks, options};
+use super::doc::EndpointDoc;
+use super::interfaces::Interfaces;
+use super::joined::{Endpoint, Joined, Joining};
+use super::store::{EndpointStore, row};
+use crate::error::{Error, ErrorKind, Result};
+use crate::network::driver::Driver;
+use crate::network::firewall::{Firewall, PortMappings};
+use crate::network::locks::Locks;
+use crate::network::loopback::Loopback;
+use crate::network::options;
+use crate::network::ports::{Hold, HostPorts, PortRequest, Published, Taken};
+use crate::network::register::Register;
+use crate::network::spec::Network;
 use crate::store::Flush;
 use crate::store::networks as table;
 use rusqlite::Transaction;
-use serde::Deserialize;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-impl Networks {
-    /// Published ports lead to the container over the network that leads outside: where that is another one from now on,
-    /// they go along. `gone` are those of a network that was left. Without any way outside they wait, still the
-    /// container's own, for one that comes.
-    pub(crate) fn move_ports(&self, container: &str, slot: u32, gone: Vec<Published>) -> Result<()> {
-        let waiting = self.waiting_ports(container);
-        let joined = self.recall(container)?;
-        let mut ports: Vec<Published> = match std::fs::read(&waiting) {
-            Ok(text) => serde_json::from_slice(&text)
-                .map_err(|e| Error::new(crate::ErrorKind::Internal, format!("{}: {e}", waiting.display())))?,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-            Err(e) => return Err(Error::io(format_args!("read {}", waiting.display()), &e)),
-        };
+/// Publishes the ports of containers.
+pub(crate) struct Ports {
+    pub(in crate::network) register: Arc<Register>,
+    pub(in crate::network) endpoint_store: Arc<EndpointStore>,
+    pub(in crate::network) locks: Arc<Locks>,
+    pub(in crate::network) loopback: Arc<Loopback>,
+    pub(in crate::network) interfaces: Arc<Interfaces>,
+    pub(in crate::network) firewall: Arc<Firewall>,
+    pub(in crate::network) host_ports: HostPorts,
+    /// Where ports that name no address are published.
+    pub(in crate::network) publish_ip: Option<IpAddr>,
+    /// The root's run directory.
+    pub(in crate::network) run: PathBuf,
+}
+
+impl Ports {
+    /// Moves the published ports of a running container to the network that leads outside now. `gone` are the ports of a
+    /// network that the container left. While no network leads outside, the ports wait, still the container's own.
+    pub(crate) fn relocate(&self, container: &str, slot: u32, gone: Vec<Published>) -> Result<()> {
+        let waiting = self.waiting(container);
+        let joined = self.interfaces.load(container)?;
+        let mut ports = read_waiting(&waiting)?;
         ports.extend(gone);
         ports.extend(joined.ports());
         if ports.is_empty() {
             return Ok(());
         }
-        let leader = joined.leads().filter(|at| joined.endpoints[*at].network.spec.driver == Driver::Bridge);
+        let leader = leader(&joined);
         let leading = leader.map(|at| &joined.endpoints[at]);
-        let doc = leading.map(|end| &end.doc);
-        let (mut now, mut idle) = (Vec::new(), Vec::new());
-        for port in &ports {
-            let to = doc.and_then(|doc| Published::target(port.host, port.protocol, doc.v4, doc.v6));
-            match to {
-                Some(to) => now.push(Published { to, ..*port }),
-                None => idle.push(*port),
-            }
-        }
+        let (now, idle) = targets(&ports, leading);
         let before = joined.ports();
         let ended: Vec<Published> = before.iter().filter(|port| !now.contains(port)).copied().collect();
         let new: Vec<Published> = now.iter().filter(|port| !before.contains(port)).copied().collect();
@@ -55,44 +65,44 @@ impl Networks {
         })?;
         self.firewall.remove_ports(&ended)?;
         if let Some(end) = leading {
-            self.lead_ports(&end.network, &new)?;
+            self.map(&end.network, &new)?;
         }
-        if idle.is_empty() {
-            let _ = std::fs::remove_file(&waiting);
-            return Ok(());
-        }
-        let text = serde_json::to_vec(&idle).map_err(|e| Error::internal(format!("write ports: {e}")))?;
-        std::fs::write(&waiting, text).map_err(|e| Error::io(format_args!("write {}", waiting.display()), &e))
+        write_waiting(&waiting, &idle)
     }
 
-    /// Publishes the ports of a running container that had no way outside until now. What keeps them is the monitor's to
-    /// hold. `None`: they are published, or wait, or there is still no way.
+    /// Publishes the ports of a running container that had no way outside until now. The monitor is to hold the answer,
+    /// which keeps the ports from other programs. `None`: the ports are published already, or wait, or there is still no way.
     pub(crate) fn publish_late(&self, who: &Joining<'_>) -> Result<Option<Hold>> {
-        let joined = self.recall(who.container)?;
-        let bridge = |at: &usize| joined.endpoints[*at].network.spec.driver == Driver::Bridge;
-        let Some(at) = joined.leads().filter(bridge) else { return Ok(None) };
-        if !joined.ports().is_empty() || self.waiting_ports(who.container).exists() {
+        let joined = self.interfaces.load(who.container)?;
+        let Some(at) = leader(&joined) else { return Ok(None) };
+        if !joined.ports().is_empty() || self.waiting(who.container).exists() {
             return Ok(None);
         }
         let network = &joined.endpoints[at].network;
         let mut doc = joined.endpoints[at].doc.clone();
         let mut taken = self.register.db.write(Flush::Lazy, |tx| {
-            let taken = self.publish(tx, who, network, &mut doc)?;
+            let taken = self.take(tx, who, network, &mut doc)?;
             if !taken.ports.is_empty() {
                 table::put_endpoint(tx, &row(&network.id, who.container, who.slot, &doc)?)?;
             }
             Ok(taken)
         })?;
-        self.lead_ports(network, &taken.ports)?;
+        self.map(network, &taken.ports)?;
         taken.hold()
     }
 
-    pub(super) fn waiting_ports(&self, container: &str) -> std::path::PathBuf {
+    /// The file of a container's ports that wait for a network that leads outside.
+    fn waiting(&self, container: &str) -> PathBuf {
         self.run.join("c").join(container).join("ports")
     }
 
-    /// Takes the ports of the host; they are published on the first network that leads outside, which this is.
-    pub(super) fn publish(
+    /// Forgets the waiting ports of an earlier run.
+    pub(super) fn forget_waiting(&self, container: &str) {
+        let _ = std::fs::remove_file(self.waiting(container));
+    }
+
+    /// Takes the container's ports of the host; `network` is the one that leads outside.
+    pub(super) fn take(
         &self,
         tx: &Transaction<'_>,
         who: &Joining<'_>,
@@ -102,91 +112,120 @@ impl Networks {
         if who.bindings.is_empty() && !who.publish_all {
             return Ok(Taken::default());
         }
-        let asked = Asked {
+        let asked = PortRequest {
             bindings: who.bindings,
             exposed: who.exposed,
             all: who.publish_all,
             default_host: options::host_binding(&network.spec)?.or(self.publish_ip),
-            relay_loopback: self.relays_loopback(network)?,
+            relay_loopback: self.loopback.relays(network)?,
             v4: doc.v4,
             v6: doc.v6,
         };
         let ours = |port: &Published| -> Result<bool> {
-            let all = self.ports_in_use(tx)?;
+            let all = self.endpoint_store.live_ports_in(tx)?;
             Ok(all.iter().any(|other| other.protocol == port.protocol && other.host_port == port.host_port))
         };
-        let taken = self.ports.take(&asked, &ours).map_err(|error| {
+        let taken = self.host_ports.take(&asked, &ours).map_err(|error| {
             let context =
                 format!("driver failed programming external connectivity on endpoint {} ({})", who.name, doc.id);
-            if error.kind() == crate::ErrorKind::Invalid { error } else { error.context(context) }
+            if error.kind() == ErrorKind::Invalid { error } else { error.context(context) }
         });
         let taken = taken?;
         doc.ports.clone_from(&taken.ports);
         Ok(taken)
     }
 
-    fn ports_in_use(&self, tx: &Transaction<'_>) -> Result<Vec<Published>> {
-        let mut ports = Vec::new();
-        table::each_present(tx, |_, container, slot, doc| {
-            if self.register.is_live(slot)? {
-                ports.extend(parse::<Ports>(container, doc)?.ports);
-            }
-            Ok(())
-        })?;
-        Ok(ports)
-    }
-
-    /// The ports of running containers.
-    pub(in crate::network) fn live_ports(&self) -> Result<Vec<Published>> {
-        self.register.db.read(|tx| self.ports_in_use(tx))
-    }
-
-    /// Leads ports to a container that has them, over this network. Something that is led already gives way, if it leads to nobody.
-    pub(super) fn lead_ports(&self, network: &Network, ports: &[Published]) -> Result<()> {
+    /// Publishes the ports of all endpoints, and keeps them from other programs.
+    pub(super) fn publish(&self, joined: &mut Joined, mut taken: Taken) -> Result<()> {
+        let ports = joined.ports();
         if ports.is_empty() {
             return Ok(());
         }
-        // Nobody takes it for what a killed program left.
-        let _everywhere = self.locks.root()?;
-        self.open_loopback(network, ports)?;
+        joined.hold = taken.hold()?;
+        for end in &joined.endpoints {
+            self.map(&end.network, &end.doc.ports)?;
+        }
+        joined.firewall_end = self.firewall.removal(&ports);
+        Ok(())
+    }
+
+    /// Maps published ports to a container on this network, and replaces stale mappings.
+    fn map(&self, network: &Network, ports: &[Published]) -> Result<()> {
+        if ports.is_empty() {
+            return Ok(());
+        }
+        // Under the lock no other program takes the new mappings for stale ones.
+        let _root = self.locks.root()?;
+        self.loopback.open(network, ports)?;
         match self.firewall.add_ports(ports) {
             Err(error) if matches!(error.raw_os_error(), Some(libc::EEXIST | libc::EBUSY)) => {
-                self.firewall.remove_led(&self.led_to_nobody()?)?;
+                self.firewall.remove_mappings(&self.stale()?)?;
                 self.firewall.add_ports(ports)
             }
-            led => led,
+            mapped => mapped,
         }
     }
 
     /// Port mappings left behind by a program that was killed between publishing a port and handing it to a monitor.
-    fn led_to_nobody(&self) -> Result<Led> {
-        let led = self.firewall.led()?;
-        // In this order: who is led to is in the database before.
-        Ok(if led.is_empty() { led } else { led.beside(&self.live_ports()?) })
+    fn stale(&self) -> Result<PortMappings> {
+        let mappings = self.firewall.mappings()?;
+        // In this order: the database has a container's ports before the firewall maps them.
+        Ok(if mappings.is_empty() { mappings } else { mappings.without(&self.endpoint_store.live_ports()?) })
     }
 
-    /// Ends the publishing of ports that lead to nobody.
-    pub(in crate::network) fn sweep_ports(&self) -> Result<()> {
-        if self.led_to_nobody()?.is_empty() {
+    /// Removes stale mappings.
+    pub(in crate::network) fn sweep(&self) -> Result<()> {
+        if self.stale()?.is_empty() {
             return Ok(());
         }
-        let _everywhere = self.locks.root()?;
-        let left = self.led_to_nobody()?;
-        if left.is_empty() { Ok(()) } else { self.firewall.remove_led(&left) }
+        let _root = self.locks.root()?;
+        let stale = self.stale()?;
+        if stale.is_empty() { Ok(()) } else { self.firewall.remove_mappings(&stale) }
     }
 
-    /// A container's monitor was killed: what it could not take back is taken back.
-    pub(crate) fn bury(&self, container: &str) -> Result<()> {
-        let ports: Vec<Published> = self.endpoints(container)?.into_values().flat_map(|doc| doc.ports).collect();
-        let live = self.live_ports()?;
+    /// Removes the mappings of a container whose monitor was killed.
+    pub(crate) fn reap_crashed(&self, container: &str) -> Result<()> {
+        let docs = self.endpoint_store.of_container(container)?;
+        let ports: Vec<Published> = docs.into_values().flat_map(|doc| doc.ports).collect();
+        let live = self.endpoint_store.live_ports()?;
         let stale: Vec<Published> = ports.into_iter().filter(|port| !live.contains(port)).collect();
         self.firewall.remove_ports(&stale)
     }
 }
 
-/// The ports of an [`EndpointDoc`].
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Ports {
-    ports: Vec<Published>,
+/// The endpoint over which ports are published: the one that leads outside, if a bridge is there.
+fn leader(joined: &Joined) -> Option<usize> {
+    joined.leads().filter(|at| joined.endpoints[*at].network.spec.driver == Driver::Bridge)
+}
+
+/// The ports as they are mapped over an endpoint, and those that it has no address for.
+fn targets(ports: &[Published], leading: Option<&Endpoint>) -> (Vec<Published>, Vec<Published>) {
+    let (mut now, mut idle) = (Vec::new(), Vec::new());
+    for port in ports {
+        let doc = leading.map(|end| &end.doc);
+        let to = doc.and_then(|doc| Published::target(port.host, port.protocol, doc.v4, doc.v6));
+        match to {
+            Some(to) => now.push(Published { to, ..*port }),
+            None => idle.push(*port),
+        }
+    }
+    (now, idle)
+}
+
+fn read_waiting(path: &Path) -> Result<Vec<Published>> {
+    match std::fs::read(path) {
+        Ok(text) => serde_json::from_slice(&text)
+            .map_err(|e| Error::new(ErrorKind::Internal, format!("{}: {e}", path.display()))),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(e) => Err(Error::io(format_args!("read {}", path.display()), &e)),
+    }
+}
+
+fn write_waiting(path: &Path, idle: &[Published]) -> Result<()> {
+    if idle.is_empty() {
+        let _ = std::fs::remove_file(path);
+        return Ok(());
+    }
+    let text = serde_json::to_vec(idle).map_err(|e| Error::internal(format!("write ports: {e}")))?;
+    std::fs::write(path, text).map_err(|e| Error::io(format_args!("write {}", path.display()), &e))
 }

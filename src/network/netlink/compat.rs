@@ -1,4 +1,4 @@
-//! Rules of iptables-nft: written in the very form in which iptables-nft writes its own, for it shows and saves no other.
+//! Chains and rules of other programs. Rules are written in the form of iptables-nft, which shows and saves no other.
 
 use super::message::{ACK, CREATE, DUMP, Messages};
 use super::nft::{
@@ -27,7 +27,7 @@ pub(crate) struct Chain {
     pub name: String,
 }
 
-/// A rule that lets all pass that comes from one interface, or goes to it.
+/// A rule that lets all packets pass that come from one interface, or go to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pass {
     /// The rule's number in its chain.
@@ -56,15 +56,15 @@ impl Chain {
         m.finish()
     }
 
-    /// The batch that puts rules at the chain's beginning: an interface each, and whether what comes from it or what goes
-    /// to it passes. The last message is acknowledged.
+    /// The batch that puts rules at the chain's beginning: for each an interface, and whether packets that come from it or
+    /// go to it pass. The last message is acknowledged.
     pub(crate) fn insert(&self, rules: &[(&str, bool)], comment: &str) -> Vec<u8> {
         let mut m = batch();
         for (place, (interface, incoming)) in rules.iter().enumerate() {
             let flags = if place + 1 == rules.len() { CREATE | ACK } else { CREATE };
             let m = m.begin(kind(NEW_RULE), flags, &head(self.family, 0)).text(1, &self.table).text(2, &self.name);
             m.nest(4, |m| expressions(m, interface, *incoming, comment));
-            // Matches of iptables' extensions are asked for a protocol when they are set up: none.
+            // Matches of iptables' extensions look for a protocol when they are set up: the rule has none.
             m.nest(5, |m| {
                 m.be32(1, 0).be32(2, 0);
             });
@@ -72,7 +72,7 @@ impl Chain {
         ended(m)
     }
 
-    /// The batch that takes a rule out.
+    /// The batch that removes a rule.
     pub(crate) fn delete(&self, handle: u64) -> Vec<u8> {
         let mut m = batch();
         let rule = m.begin(kind(DEL_RULE), ACK, &head(self.family, 0)).text(1, &self.table).text(2, &self.name);
@@ -80,7 +80,7 @@ impl Chain {
         ended(m)
     }
 
-    /// Reads an answer to [`Chain::get_rules`]; none: it is of another chain, or does something else.
+    /// Reads an answer to [`Chain::get_rules`]; `None`: the rule is of another chain, or does something else.
     pub(crate) fn read_pass(&self, body: &[u8]) -> Option<Pass> {
         let all = body.get(4..)?;
         if body[0] != self.family || name(&of(all, 1)) != self.table || name(&of(all, 2)) != self.name {
@@ -103,6 +103,47 @@ impl Chain {
         }
         passes.then_some(Pass { handle, interface: interface?, incoming: incoming?, comment })
     }
+}
+
+/// A chain that sees forwarded packets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Forward {
+    pub chain: Chain,
+    /// The chain's policy drops a packet that none of its rules accepts.
+    pub drops: bool,
+}
+
+/// Reads an answer to `get_chains`; `None`: the chain does not see forwarded packets.
+pub(crate) fn read_forward(body: &[u8]) -> Option<Forward> {
+    const FORWARD: u32 = 2;
+    const DROP: u32 = 0;
+    let all = body.get(4..)?;
+    let hooked = number(&of(&of(all, 4), 1))? == FORWARD;
+    let chain = Chain { family: body[0], table: name(&of(all, 1)), name: name(&of(all, 3)) };
+    hooked.then_some(Forward { chain, drops: number(&of(all, 5))? == DROP })
+}
+
+/// Reads an answer to [`Chain::get_rules`]: whether no packet passes the rule. `None`: the rule is of another chain.
+pub(crate) fn read_refusal(chain: &Chain, body: &[u8]) -> Option<bool> {
+    const DROP: u32 = 0;
+    let all = body.get(4..)?;
+    if name(&of(all, 1)) != chain.table || name(&of(all, 2)) != chain.name {
+        return None;
+    }
+    let list = of(all, 4);
+    let mut refuses = false;
+    for (_, one) in attributes(&list) {
+        let data = of(one, 2);
+        match name(&of(one, 1)).as_str() {
+            "counter" | "log" => {}
+            "reject" => refuses = true,
+            "target" if name(&of(&data, 1)) == "REJECT" => refuses = true,
+            "immediate" if number(&of(&of(&of(&data, 2), 2), 1)) == Some(DROP) => refuses = true,
+            // The rule looks at the packet, or does something else with it.
+            _ => return Some(false),
+        }
+    }
+    Some(refuses)
 }
 
 fn is_incoming(key: u32) -> Option<bool> {
@@ -137,7 +178,7 @@ fn expressions(m: &mut Messages, interface: &str, incoming: bool, comment: &str)
     });
     expression(m, "cmp", |m| {
         m.be32(1, REGISTER).be32(2, 0).nest(3, |m| {
-            // With its NUL: without it every interface would fit whose name begins so.
+            // With its NUL: without it the rule would fit every interface whose name begins so.
             m.text(1, interface);
         });
     });

@@ -1,6 +1,5 @@
 //! nf_tables: tables, chains, sets, elements and rules of the `inet` family, in batches that happen as a whole or not.
 
-use super::compat::Chain;
 use super::message::{ACK, APPEND, CREATE, DUMP, Messages};
 use crate::kernel::netlink::attributes;
 use crate::walls::Wall;
@@ -27,7 +26,7 @@ pub(super) const LIST_ELEMENT: u16 = 1;
 /// First of the 32-bit registers; a concatenation lies in those that follow each other.
 pub(crate) const R0: u32 = 8;
 
-/// A batch being written. Of all its messages the last alone is acknowledged: one that fails is told anyway.
+/// A batch being written. Only the last message is acknowledged: the kernel reports one that fails anyway.
 pub(crate) struct Batch {
     messages: Messages,
     table: String,
@@ -116,47 +115,6 @@ pub(crate) fn read_elements(body: &[u8]) -> Vec<Element> {
     attributes(&list).filter(|(kind, _)| *kind == LIST_ELEMENT).map(|(_, one)| element(one)).collect()
 }
 
-/// A chain that sees what is forwarded.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Forward {
-    pub chain: Chain,
-    /// Its policy: what none of its rules accepts is dropped.
-    pub drops: bool,
-}
-
-/// Reads an answer to [`get_chains`]; none: the chain has nothing to do with what is forwarded.
-pub(crate) fn read_forward(body: &[u8]) -> Option<Forward> {
-    const FORWARD: u32 = 2;
-    const DROP: u32 = 0;
-    let all = body.get(4..)?;
-    let hooked = number(&of(&of(all, 4), 1))? == FORWARD;
-    let chain = Chain { family: body[0], table: name(&of(all, 1)), name: name(&of(all, 3)) };
-    hooked.then_some(Forward { chain, drops: number(&of(all, 5))? == DROP })
-}
-
-/// Reads an answer to [`Chain::get_rules`]: whether nothing passes this rule. None: it is of another chain.
-pub(crate) fn read_refusal(chain: &Chain, body: &[u8]) -> Option<bool> {
-    const DROP: u32 = 0;
-    let all = body.get(4..)?;
-    if name(&of(all, 1)) != chain.table || name(&of(all, 2)) != chain.name {
-        return None;
-    }
-    let list = of(all, 4);
-    let mut refuses = false;
-    for (_, one) in attributes(&list) {
-        let data = of(one, 2);
-        match name(&of(one, 1)).as_str() {
-            "counter" | "log" => {}
-            "reject" => refuses = true,
-            "target" if name(&of(&data, 1)) == "REJECT" => refuses = true,
-            "immediate" if number(&of(&of(&of(&data, 2), 2), 1)) == Some(DROP) => refuses = true,
-            // It looks at the packet, or does something else with it.
-            _ => return Some(false),
-        }
-    }
-    Some(refuses)
-}
-
 /// The payload of one attribute; empty where it is not there.
 pub(super) fn of(list: &[u8], wanted: u16) -> Vec<u8> {
     attributes(list).find(|(kind, _)| *kind == wanted).map(|(_, payload)| payload.to_vec()).unwrap_or_default()
@@ -179,7 +137,7 @@ impl Batch {
 
     /// The finished bytes. One acknowledgement comes.
     pub(crate) fn finish(mut self) -> Vec<u8> {
-        // A message that changes nothing: it is there to be acknowledged, after all others.
+        // This message changes nothing: it is acknowledged after all others.
         self.messages.begin(kind(NEW_TABLE), CREATE | ACK, &head(INET, 0)).text(1, &self.table);
         self.messages.begin(BATCH_END, 0, &head(0, SUBSYSTEM));
         self.messages.finish()
@@ -236,7 +194,7 @@ impl Batch {
         }
         m.be32(10, id);
         if set.key == [Type::Interface] {
-            // For people: `nft` shows names that are said to be in the machine's byte order.
+            // For people: `nft` shows the names of a set that is marked as of the machine's byte order.
             m.attr(13, &[0, 4, 1, 0, 0, 0]);
         }
     }
@@ -360,7 +318,7 @@ impl Rule {
         self.masked(register, mask).compare(register, false, &[0; 4])
     }
 
-    /// They are.
+    /// The register's bits under a mask are all zero.
     pub(crate) fn no_bit(self, register: u32, mask: u32) -> Rule {
         self.masked(register, mask).compare(register, true, &[0; 4])
     }
@@ -410,14 +368,14 @@ impl Rule {
         })
     }
 
-    /// The register is in a map: its value comes into the same registers.
+    /// The register is in a map: the map's value comes into the same registers.
     pub(crate) fn through_map(self, register: u32, map: &str) -> Rule {
         self.expression("lookup", |m| {
             m.text(1, map).be32(2, register).be32(3, register);
         })
     }
 
-    /// The packet is for an address of this machine. `register` is used for it.
+    /// The packet is for an address of this machine. The match uses `register`.
     pub(crate) fn for_this_host(self, register: u32) -> Rule {
         const ADDRESS_TYPE: u32 = 3;
         const DESTINATION: u32 = 2;
@@ -443,24 +401,20 @@ impl Rule {
     }
 
     pub(crate) fn accept(self) -> Rule {
-        self.verdict(1)
+        self.verdict(1, None)
     }
 
     pub(crate) fn drop(self) -> Rule {
-        self.verdict(0)
+        self.verdict(0, None)
     }
 
     /// The packet goes on in a branch, and does not come back.
     pub(crate) fn go_to(self, branch: &str) -> Rule {
         const GOTO: i32 = -4;
-        self.verdict_to(GOTO as u32, Some(branch))
+        self.verdict(GOTO as u32, Some(branch))
     }
 
-    fn verdict(self, code: u32) -> Rule {
-        self.verdict_to(code, None)
-    }
-
-    fn verdict_to(self, code: u32, branch: Option<&str>) -> Rule {
+    fn verdict(self, code: u32, branch: Option<&str>) -> Rule {
         self.expression("immediate", |m| {
             m.be32(1, 0).nest(2, |m| {
                 m.nest(2, |m| {
