@@ -1,5 +1,5 @@
 //! Giving out addresses: pools of networks, addresses of endpoints. Everything here runs in a database transaction, so that
-//! two programs never give out the same.
+//! two programs never give out the same address.
 
 use super::spec::{Network, as_500, forbidden};
 use super::subnet::{Subnet, pools};
@@ -8,7 +8,7 @@ use crate::model::{Ipam, IpamPool};
 use std::collections::HashSet;
 use std::net::IpAddr;
 
-/// A pool as it is used: its subnet, the part that automatic addresses come from, the gateway, what else is taken.
+/// A pool as it is used: its subnet, the part that automatic addresses come from, the gateway, the other taken addresses.
 #[derive(Debug, Clone)]
 pub(super) struct Pool {
     pub subnet: Subnet,
@@ -57,26 +57,26 @@ impl Pool {
         let (first, last) = self.subnet.hosts();
         let from = self.subnet.offset(self.range.base()).max(first);
         let to = self.subnet.offset(self.range.last()).min(last);
-        // A pool with more addresses than this is not looked through to its end.
+        // The search ends after so many addresses.
         const LOOK: u128 = 1 << 20;
         (from..=to.min(from.saturating_add(LOOK)))
             .filter_map(|offset| self.subnet.nth(offset))
             .find(|ip| Some(*ip) != self.gateway && !self.taken.contains(ip) && !used(ip))
     }
 
-    /// Whether the address is nobody's of the pool, ever.
+    /// Whether no container may ever have the address.
     fn reserves(&self, ip: IpAddr) -> bool {
         self.gateway == Some(ip) || self.taken.contains(&ip)
     }
 
-    /// The gateway's address and the subnet's prefix length.
+    /// The subnet's prefix length.
     pub(super) fn prefix(&self) -> u8 {
         self.subnet.prefix()
     }
 }
 
-/// Decides the pools of a new network: those asked for are checked, a missing one is chosen. `others` are the subnets of
-/// the root's networks, `host` those that the host has a route to or an address in.
+/// Decides the pools of a new network: requested pools are checked, a missing one is chosen. `others` are the subnets of the
+/// root's networks, `host` those that the host has a route to or an address in.
 pub(super) fn decide(
     asked: &Ipam,
     enable_ipv6: bool,
@@ -124,12 +124,12 @@ pub(super) fn decide(
         }
         pool.subnet = read(pool)?.subnet.to_string();
     }
-    // Those of IPv4 first, as inspect shows them.
+    // IPv4 comes first, as inspect shows the pools.
     pools.sort_by_key(|pool| pool.subnet.contains(':'));
     Ok((pools, automatic))
 }
 
-/// A free one of the automatic subnets.
+/// Chooses a free subnet among the automatic ones.
 pub(super) fn choose(taken: &[Subnet], host: &[Subnet]) -> Result<Subnet> {
     let free = |subnet: &Subnet| !taken.iter().chain(host).any(|other| other.overlaps(subnet));
     pools().find(free).ok_or_else(|| {
@@ -155,11 +155,11 @@ pub(super) struct Used<'a> {
     pub holder: &'a dyn Fn(IpAddr) -> Result<Holder>,
 }
 
-/// The address that an endpoint asks for.
+/// The address that an endpoint asks for, and the one that it had.
 #[derive(Debug, Default)]
 pub(super) struct Ask {
     pub address: Option<IpAddr>,
-    /// The address that it had the last time.
+    /// The address of the endpoint's last run.
     pub before: Option<IpAddr>,
 }
 
@@ -191,7 +191,8 @@ pub(super) fn give(pools: &[Pool], v6: bool, ask: &Ask, used: &Used<'_>) -> Resu
     if let Some(found) = free(&used.known) {
         return Ok(Some(found));
     }
-    // Only now is it worth a look who of them still runs: those that do not give up theirs, the longest ended first.
+    // Only now it is worth the cost to look which containers run. First the addresses of those that ended long ago are given
+    // out, then of those that ended a moment ago.
     let mut lately = HashSet::new();
     let mut now = HashSet::new();
     for ip in &used.known {

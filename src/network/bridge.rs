@@ -176,7 +176,7 @@ impl Bridges {
     }
 
     fn make_bridge(&self, network: &mut Network, _: &BridgesLock) -> Result<u32> {
-        // Best effort: the bridges of removed roots are in nobody's way but this one's.
+        // Best effort: a removed root leaves its bridges behind.
         let _ = sweep_gone_roots();
         let before = network.clone();
         self.decide_bridge(network)?;

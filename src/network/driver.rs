@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub(crate) enum Driver {
-    /// A bridge of the engine's.
+    /// A bridge that the engine makes.
     #[default]
     Bridge,
     Macvlan,

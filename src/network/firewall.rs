@@ -29,9 +29,9 @@ pub(crate) struct Firewall {
 pub(crate) struct Zone {
     pub bridge: String,
     pub internal: bool,
-    /// Its subnets whose packets leave under the host's address.
+    /// The subnets whose packets leave under the host's address.
     pub masqueraded: Vec<Subnet>,
-    /// All its subnets.
+    /// All subnets of the network.
     pub subnets: Vec<Subnet>,
 }
 

@@ -106,7 +106,7 @@ pub(super) fn docker_chains() -> [Chain; 2] {
     [V4, V6].map(|family| Chain::of_filter(family, DOCKER))
 }
 
-/// What keeps these bridges apart from the bridges of other programs.
+/// The sets that keep these bridges apart from the bridges of other programs.
 pub(super) fn apart_from_others(mut bridges: Vec<String>) -> Result<Apart> {
     let links = links()?;
     let mut gateways = Vec::new();
@@ -122,7 +122,7 @@ pub(super) fn apart_from_others(mut bridges: Vec<String>) -> Result<Apart> {
     Ok(Apart { bridges, uplinks })
 }
 
-/// Whether one of a bridge's ports is no end of a container or a virtual machine: such a bridge connects the host.
+/// Whether a port of a bridge belongs neither to a container nor to a virtual machine: such a bridge connects the host.
 fn leads_outside(bridge: &Link, links: &[Link]) -> bool {
     let mut ports = links.iter().filter(|port| port.master == bridge.index);
     ports.any(|port| !matches!(port.kind.as_str(), "veth" | "tun" | "dummy"))

@@ -118,7 +118,7 @@ fn aliases(network: u32, links: &[String]) -> Vec<(u32, String, String)> {
     let pair = |link: &String| {
         let (name, alias) = link.split_once(':').unwrap_or((link, link));
         let name = name.trim_start_matches('/');
-        // A whole id is no name; its beginning is.
+        // A container's name is the beginning of its id, not the whole id.
         let name = if crate::hex::is_hex_id(name) { &name[..12] } else { name };
         let alias = alias.rsplit('/').next().unwrap_or_default();
         (network, alias.to_ascii_lowercase(), name.to_ascii_lowercase())

@@ -55,7 +55,7 @@ pub(super) fn host_binding(spec: &NetworkSpec) -> Result<Option<IpAddr>> {
     }
 }
 
-/// The MTU of the bridge and of what is on it; 0 leaves the kernel's.
+/// The MTU of the bridge and of the interfaces on it; 0: the kernel's default.
 pub(super) fn mtu(spec: &NetworkSpec) -> Result<u32> {
     match get(spec, "driver.mtu") {
         None | Some("" | "0") => Ok(0),
@@ -79,7 +79,7 @@ pub(super) fn bridge_name(spec: &NetworkSpec) -> Result<Option<&str>> {
     }
 }
 
-/// Checks all of them.
+/// Checks all options.
 pub(super) fn check(spec: &NetworkSpec) -> Result<()> {
     icc(spec)?;
     masquerade(spec)?;

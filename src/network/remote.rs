@@ -228,7 +228,7 @@ impl RemoteDrivers {
                 continue;
             }
             if stored.left_ns != 0 {
-                // Its container is removed: another container may have the slot.
+                // The row's container is removed: another container may have the slot.
                 if !self.release_one(&plugins, &stored)? {
                     silent.push(stored.network_id);
                 }
@@ -281,7 +281,7 @@ impl RemoteDrivers {
     }
 }
 
-/// Gives interfaces the names that their drivers want, each kind counted by itself.
+/// Gives interfaces the names that their drivers ask for, and numbers each kind by itself.
 pub(super) fn number_interfaces(docs: &mut [EndpointDoc], prefixes: &[Option<String>]) {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for (doc, prefix) in docs.iter_mut().zip(prefixes) {
@@ -292,7 +292,7 @@ pub(super) fn number_interfaces(docs: &mut [EndpointDoc], prefixes: &[Option<Str
     }
 }
 
-/// Has the driver make an endpoint. The driver may say the addresses that nobody decided yet, and no others.
+/// Has the driver make an endpoint. The driver may choose the addresses that are not decided yet, and no others.
 fn create_end(driver: &Plugin, who: &Joining<'_>, network: &Network, doc: &mut EndpointDoc) -> Result<()> {
     let cidr = |ip: Option<IpAddr>, prefix: u8| ip.map_or(String::new(), |ip| format!("{ip}/{prefix}"));
     let body = json!({
@@ -347,7 +347,7 @@ fn publish_end(driver: &Plugin, who: &Joining<'_>, network: &Network, doc: &Endp
     });
     match driver.call::<Value>("NetworkDriver.ProgramExternalConnectivity", &body) {
         Ok(_) => Ok(true),
-        // It is an addition to the protocol: drivers need not know it.
+        // This call is an addition to the protocol: drivers need not know it.
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }

@@ -1,5 +1,5 @@
-//! Settings of the host that forwarding needs: each changed only where it differs, with a record of what it was, so that
-//! whoever is the last to use networks on the host, of all roots, leaves it as it was found.
+//! Settings of the host that forwarding needs. Each is changed only where it differs, and its old value is recorded: the last
+//! root that uses networks on the host restores it.
 
 use crate::error::{Error, Result};
 use crate::kernel::file::lock_byte;
@@ -15,7 +15,7 @@ pub(super) fn get(key: &str) -> String {
     std::fs::read_to_string(format!("{BASE}/{key}")).unwrap_or_default().trim().to_owned()
 }
 
-/// Sets what differs; answers what it was before, where it did.
+/// Changes a setting where it differs; answers the old value if it did.
 pub(super) fn set(key: &str, value: &str) -> Result<Option<String>> {
     let before = get(key);
     if before == value {
@@ -61,7 +61,7 @@ impl Settings {
             if all.iter().all(|setting| setting.name != key) {
                 all.push(HostSetting { name: key.into(), before, set: value.into(), now: String::new() });
             }
-            // Before it is done: what is recorded and was not done is not given back either.
+            // The record comes before the change: a setting that is recorded and was not changed is not restored.
             write(&shared.path, &all)?;
             set(key, value)?;
         }
@@ -84,8 +84,8 @@ impl Settings {
         self.change("ipv6/conf/all/forwarding", "1")
     }
 
-    /// Gives the host back what was changed, but for what somebody changed since. `needed` says, once no other root can
-    /// change anything, whether somebody still needs it.
+    /// Restores the settings of the host that were changed, except those that another program has changed since. `needed` says
+    /// whether somebody still needs them; no other root can change a setting while it runs.
     pub(super) fn restore(&self, needed: impl FnOnce() -> Result<bool>) -> Result<()> {
         if !self.path().exists() {
             return Ok(());
@@ -107,7 +107,7 @@ impl Settings {
         let path = self.path();
         let dir = path.parent().unwrap_or(&self.run);
         let lock = lock_in(dir, "settings.lock")?;
-        // Not at each change: it looks at every thread of the host.
+        // Not at each change: the sweep looks at every thread of the host.
         if !path.exists() {
             sweep(dir);
         }
@@ -119,7 +119,7 @@ impl Settings {
         lock_in(self.path().parent().unwrap_or(&self.run), "bridges.lock").map(BridgesLock)
     }
 
-    /// One file for each network namespace that is a host; a root that may not write there has its own.
+    /// The file of the record: one for each network namespace that is a host. A root that may not write there has its own file.
     fn path(&self) -> PathBuf {
         let shared = Path::new(SHARED);
         let usable = match std::fs::metadata(shared) {
@@ -149,7 +149,7 @@ fn lock_in(dir: &Path, name: &str) -> Result<File> {
     Ok(file)
 }
 
-/// Where the records of all roots are.
+/// The directory of the records of all roots.
 const SHARED: &str = "/run/coracle-host";
 const OWN_NAMESPACE: &str = "/proc/thread-self/ns/net";
 
@@ -165,11 +165,11 @@ fn write(path: &Path, all: &[HostSetting]) -> Result<()> {
         .map_err(|e| Error::io(format_args!("write {}", path.display()), &e))
 }
 
-/// Best effort: removes the records of network namespaces that no thread and no name in /run/netns is in any more. Under
+/// Best effort: removes the records of network namespaces that no thread and no name in /run/netns refers to any more. Under
 /// the lock.
 fn sweep(dir: &Path) {
     let entries = |dir: &Path| std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-    // A thread may be in another one than its process.
+    // A thread may be in another namespace than its process.
     let tasks = entries(Path::new("/proc")).flat_map(|process| entries(&process.join("task")));
     let processes = tasks.map(|task| task.join("ns/net"));
     let own = [PathBuf::from(OWN_NAMESPACE)];

@@ -1,4 +1,4 @@
-//! Subnets: CIDR texts, containment, overlap, the pools that automatic ones come from.
+//! Subnets: CIDR texts, containment, overlap, the pools that automatic subnets come from.
 
 use crate::error::{Error, ErrorKind, Result};
 use std::fmt;
@@ -60,7 +60,7 @@ impl Subnet {
         address(self.v6, self.base | mask(self.size_bits()))
     }
 
-    /// The first address behind it; none behind the last of all.
+    /// The first address behind the subnet; none behind the last address of all.
     pub(crate) fn after(&self) -> Option<IpAddr> {
         let last = self.base | mask(self.size_bits());
         let end = if self.v6 { u128::MAX } else { u128::from(u32::MAX) };
@@ -71,7 +71,7 @@ impl Subnet {
         ip.is_ipv6() == self.v6 && number(ip) & !mask(self.size_bits()) == self.base
     }
 
-    /// Whether `other` lies in it.
+    /// Whether `other` lies in the subnet.
     pub(crate) fn covers(&self, other: &Subnet) -> bool {
         self.prefix <= other.prefix && self.contains(other.base())
     }
@@ -80,7 +80,7 @@ impl Subnet {
         self.covers(other) || other.covers(self)
     }
 
-    /// The address so many after its base.
+    /// The address at an offset from the base.
     pub(crate) fn nth(&self, offset: u128) -> Option<IpAddr> {
         (offset <= mask(self.size_bits())).then(|| address(self.v6, self.base + offset))
     }
@@ -96,7 +96,7 @@ impl Subnet {
         }
     }
 
-    /// How far behind the base an address of it is.
+    /// The offset of an address from the base.
     pub(crate) fn offset(&self, ip: IpAddr) -> u128 {
         number(ip).wrapping_sub(self.base)
     }

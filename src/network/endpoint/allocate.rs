@@ -121,7 +121,7 @@ impl Allocator {
             v6_prefix: v6.map_or(0, |(_, prefix)| prefix),
             v6_gateway: gateway(v6),
             leases: leases.to_vec(),
-            // From here on the driver may know the endpoint: whoever ends it tells the driver.
+            // From here on the driver may know the endpoint: the driver must be told of its end.
             remote: network.is_remote().then(RemoteEnd::default),
             link_local,
             aliases: aliases(who, network, settings),

@@ -228,7 +228,7 @@ mod tests {
             assert_eq!(chain.read_pass(&body), Some(Pass { handle: 7, interface, incoming, comment }));
             assert_eq!(Chain::of_filter(V6, "DOCKER-USER").read_pass(&body), None);
             assert_eq!(Chain::of_filter(V4, "FORWARD").read_pass(&body), None);
-            // A message that is cut short is no rule, and causes no panic.
+            // A message that is cut short is not read as a rule, and causes no panic.
             for length in 0..body.len() {
                 chain.read_pass(&body[..length]);
             }

@@ -1,7 +1,6 @@
 //! Filters of traffic control: one classic BPF program at a link's ingress.
 //!
-//! Classic BPF in "direct action" mode is what asks least of a kernel: cls_bpf and an ingress queue, no action modules, no
-//! bpf(2).
+//! Classic BPF in "direct action" mode needs least of a kernel: cls_bpf and an ingress queue, no action modules, no bpf(2).
 
 use super::message::{ACK, CREATE, DUMP, EXCLUSIVE, Messages};
 use crate::kernel::netlink::attributes;
@@ -17,25 +16,25 @@ const BPF_OPS: u16 = 5;
 const BPF_FLAGS: u16 = 8;
 const FLAG_ACT_DIRECT: u32 = 1;
 
-/// The queue `clsact`, its parent, and where filters of what arrives hang.
+/// The queue `clsact`, its parent, and the place of filters for arriving packets.
 const CLSACT: u32 = 0xffff_0000;
 const CLSACT_PARENT: u32 = 0xffff_fff1;
 const INGRESS: u32 = 0xffff_fff2;
-/// Asked before all others.
+/// The priority of the filter that runs before all others.
 const FIRST: u32 = 1;
 const ETH_P_ALL: u16 = 3;
 
 /// An instruction of classic BPF: code, jumps if true and if false, value.
 type Instruction = (u16, u8, u8, u32);
 
-/// The firewall's mark on answers to the host's own connections, where they are for 127/8 already when they come to the
-/// bridge's ingress: the kernel lets its bridges call the firewall (`bridge-nf-call-iptables`), and connection tracking put
-/// the host's address back. No container marks a packet: marks end at the border of its network namespace.
+/// The firewall's mark on answers to the host's own connections that are for 127/8 already when they come to the bridge's
+/// ingress: the kernel lets its bridges call the firewall (`bridge-nf-call-iptables`), and connection tracking put the host's
+/// address back. A container cannot set the mark: marks end at the border of its network namespace.
 pub(crate) const ANSWER: u32 = 0x636f_726c;
 
-/// Drops what is for 127/8 and has not the firewall's mark, and what has a VLAN tag in a VLAN tag (the kernel has taken the
-/// outer one off here, and takes off the inner one later without asking again). Bytes count from the Ethernet header; loads
-/// from there reach into every part of a packet, however it was sent.
+/// Drops a packet for 127/8 that lacks the firewall's mark, and a packet with a VLAN tag in a VLAN tag (the kernel has removed
+/// the outer tag here, and removes the inner one later without asking the filter again). Bytes count from the Ethernet header;
+/// loads from there reach into every part of a packet, however it was sent.
 const NO_LOOPBACK: [Instruction; 10] = [
     // The protocol of the packet.
     (0x28, 0, 0, 0xffff_f000),
@@ -72,8 +71,8 @@ fn head(index: u32, handle: u32, parent: u32, info: u32) -> [u8; 20] {
     head
 }
 
-/// Makes the ingress queue of a link; one that is there already refuses with `EEXIST`. Then hangs the program that drops what
-/// is for 127/8 into it, in place of one that is there.
+/// Makes the ingress queue of a link; the kernel refuses with `EEXIST` where the queue is there already. Then puts the program
+/// that drops packets for 127/8 into the queue, in place of one that is there.
 pub(crate) fn drop_loopback(m: &mut Messages, index: u32) {
     m.begin(NEW_QDISC, ACK | CREATE | EXCLUSIVE, &head(index, CLSACT, CLSACT_PARENT, 0)).text(TCA_KIND, "clsact");
     let info = FIRST << 16 | u32::from(ETH_P_ALL.to_be());
@@ -123,7 +122,7 @@ mod tests {
         for at in 18..filter.len() {
             let mut other = filter.to_vec();
             other[at] ^= 0x15;
-            // Padding and the number of instructions are nobody's matter, nor are flags but the first, which end it.
+            // Padding, the number of instructions, and all flags but the first do not count; the flags are at the end.
             let known = is_drop_loopback(NEW_FILTER, &other);
             assert!(!known || at < 40 || at > filter.len() - 4, "{at} of {}", filter.len());
         }

@@ -52,7 +52,7 @@ const TYPE_UNICAST: u8 = 1;
 
 const UP: u32 = libc::IFF_UP as u32;
 
-/// A hole in a finished buffer that is filled where it is sent: its kind (`PATCH_*` of the wire) and its place.
+/// A hole in a finished buffer, which the sender fills: its kind (`PATCH_*` of the wire) and its place.
 pub(crate) type Patch = (u32, u32);
 
 /// Messages with holes.
@@ -78,7 +78,7 @@ fn link_head(family: u8, index: u32, flags: u32, change: u32) -> [u8; 16] {
     head
 }
 
-/// Makes a bridge that is not up yet. `alias` says whose it is.
+/// Makes a bridge that is not up yet. `alias` names its owner.
 pub(crate) fn add_bridge(m: &mut Messages, name: &str, mac: [u8; 6], mtu: u32, alias: &str) {
     m.begin(NEW_LINK, CREATE | EXCLUSIVE | ACK, &link_head(0, 0, 0, 0)).text(IFLA_NAME, name);
     m.attr(IFLA_ADDRESS, &mac);
@@ -88,7 +88,7 @@ pub(crate) fn add_bridge(m: &mut Messages, name: &str, mac: [u8; 6], mtu: u32, a
     m.nest(IFLA_LINKINFO, |m| {
         m.text(INFO_KIND, "bridge");
     });
-    // Aliases are set on links that are there.
+    // The kernel sets an alias only on a link that is there.
     m.begin(NEW_LINK, ACK, &link_head(0, 0, 0, 0)).text(IFLA_NAME, name).attr(IFLA_ALIAS, alias.as_bytes());
 }
 
@@ -137,11 +137,11 @@ pub(crate) struct Veth<'a> {
     pub mac: [u8; 6],
     pub bridge: u32,
     pub mtu: u32,
-    /// Nothing goes from this port to other isolated ones.
+    /// The bridge forwards no packet from this port to other isolated ports.
     pub isolated: bool,
 }
 
-/// Makes it: the other end in the network namespace whose descriptor is patched in.
+/// Makes a pair, the other end in the network namespace whose descriptor is patched in.
 pub(crate) fn add_veth(s: &mut Script, veth: &Veth<'_>, kinds: (u32, u32)) {
     let (restart, netns) = kinds;
     let m = &mut s.messages;
@@ -165,7 +165,7 @@ pub(crate) fn add_veth(s: &mut Script, veth: &Veth<'_>, kinds: (u32, u32)) {
             });
         });
     });
-    // A port's settings are set on a port that is there. Hairpin: a container may reach a port that it publishes itself.
+    // The kernel changes the settings only of a port that is there. Hairpin: a container may reach a port that it publishes itself.
     m.begin(NEW_LINK, ACK, &link_head(0, 0, 0, 0));
     holes.push((restart, named(m, veth.host_name)));
     m.nest(IFLA_LINKINFO, |m| {
@@ -181,8 +181,8 @@ pub(crate) fn add_veth(s: &mut Script, veth: &Veth<'_>, kinds: (u32, u32)) {
     }
 }
 
-/// An end hands packets over at once: nothing waits in it. Said to have one queue each way, which is what it would use
-/// anyway: else the kernel makes one for each processor, and waits for all of them when it takes them away again.
+/// Gives an end no queue of waiting packets, because it hands them over at once, and one queue each way, which is all that it
+/// uses: otherwise the kernel makes one for each processor, and waits for all of them when it removes them.
 fn direct(m: &mut Messages) {
     m.u32(IFLA_QUEUE, 0).u32(IFLA_TX_QUEUES, 1).u32(IFLA_RX_QUEUES, 1);
 }
@@ -219,7 +219,7 @@ pub(crate) struct SubLink<'a> {
     /// The index of the interface that it shares.
     pub parent: u32,
     pub how: Sub,
-    /// Of no meaning for [`Sub::Ipvlan`].
+    /// Ignored for [`Sub::Ipvlan`].
     pub mac: [u8; 6],
     /// 0: as its parent.
     pub mtu: u32,
@@ -281,7 +281,7 @@ pub(crate) fn route_inside(s: &mut Script, to: Address, via: Option<IpAddr>, ind
 
 /// Brings the interface up whose index is patched in; without `link_local` it gets no IPv6 address by itself.
 pub(crate) fn bring_up(s: &mut Script, link_local: bool, index: u32) {
-    // By a message of its own: a link that comes up makes its address before it looks at this.
+    // In a message of its own: a link that comes up makes its address before it reads this attribute.
     if !link_local {
         let at = s.messages.begin(NEW_LINK, ACK, &link_head(0, 0, 0, 0)).len();
         s.messages.nest_as(IFLA_AF_SPEC, |m| {
@@ -341,7 +341,7 @@ pub(crate) fn address_inside(s: &mut Script, address: Address, index: u32) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Through {
     Gateway(IpAddr),
-    /// Everything is on the link, as behind an ipvlan in L3 mode.
+    /// All addresses are on the link, as behind an ipvlan in L3 mode.
     Link {
         v6: bool,
     },
@@ -375,9 +375,9 @@ pub(crate) struct Link {
     pub index: u32,
     pub name: String,
     pub alias: String,
-    /// Index of the bridge that it is a port of; 0: of none.
+    /// The index of the bridge that the link is a port of; 0: of none.
     pub master: u32,
-    /// `bridge`, `veth`; empty for those of no kind.
+    /// `bridge`, `veth`; empty: the link has no kind.
     pub kind: String,
 }
 

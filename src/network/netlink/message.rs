@@ -6,15 +6,15 @@ use crate::walls::Wall;
 pub(crate) const REQUEST: u16 = 1;
 /// Asks for an acknowledgement.
 pub(crate) const ACK: u16 = 4;
-/// Makes what is not there.
+/// Makes an object that is not there.
 pub(crate) const CREATE: u16 = 0x400;
-/// Fails when it is there.
+/// Fails when the object is there.
 pub(crate) const EXCLUSIVE: u16 = 0x200;
-/// Replaces what is there.
+/// Replaces an object that is there.
 pub(crate) const REPLACE: u16 = 0x100;
 /// Asks for all of a list.
 pub(crate) const DUMP: u16 = 0x300;
-/// Comes after what is there.
+/// Appends the object to those that are there.
 pub(crate) const APPEND: u16 = 0x800;
 
 const NESTED: u16 = 0x8000;
@@ -88,7 +88,7 @@ impl Messages {
         self.attr(kind, &value.to_ne_bytes())
     }
 
-    /// A number in the network's order, as nf_tables has all of its.
+    /// A number in the network's order, as nf_tables has all its numbers.
     pub(crate) fn be32(&mut self, kind: u16, value: u32) -> &mut Messages {
         self.attr(kind, &value.to_be_bytes())
     }
@@ -108,19 +108,19 @@ impl Messages {
         self
     }
 
-    /// Bytes inside a nest that are no attribute.
+    /// Bytes inside a nest that have no head of an attribute.
     pub(crate) fn raw(&mut self, bytes: &[u8]) -> &mut Messages {
         self.bytes.extend_from_slice(bytes);
         self.pad();
         self
     }
 
-    /// How long the finished buffer would be now.
+    /// The length of the buffer, if it were finished now.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// How many acknowledgements come.
+    /// The number of acknowledgements that come.
     pub(crate) fn acks(&self) -> u32 {
         self.acks
     }
@@ -132,8 +132,8 @@ impl Messages {
     }
 }
 
-/// An attribute's length. The kernel refuses the message of one that is too long: none is shorter than its own head, and no
-/// part of it is taken for another attribute.
+/// An attribute's length; 0 if the attribute is too long. The kernel refuses that message, because an attribute is never
+/// shorter than its head; so it takes no part of a long attribute for another one.
 fn length(bytes: usize) -> u16 {
     match u16::try_from(bytes) {
         Err(_) if !Wall::NetlinkLengths.stands() => bytes as u16,

@@ -23,7 +23,7 @@ const DEL_ELEMENT: u16 = 14;
 const INET: u8 = 1;
 pub(super) const LIST_ELEMENT: u16 = 1;
 
-/// First of the 32-bit registers; a concatenation lies in those that follow each other.
+/// The first of the 32-bit registers; a concatenation uses consecutive ones.
 pub(crate) const R0: u32 = 8;
 
 /// A batch being written. Only the last message is acknowledged: the kernel reports one that fails anyway.
@@ -261,7 +261,7 @@ fn write_element(m: &mut Messages, element: &Element) {
 /// `NFT_META_MARK`.
 const MARK: u32 = 3;
 
-/// The part of a packet's way that a rule looks at.
+/// A fact about a packet that a rule loads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Meta {
     InName = 6,
@@ -272,7 +272,7 @@ pub(crate) enum Meta {
     OutKind = 27,
 }
 
-/// One rule: matches, then what happens to a packet that all of them fit.
+/// One rule: matches, then a verdict on the packets that all of them fit.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Rule {
     expressions: Vec<(&'static str, Vec<u8>)>,
