@@ -43,11 +43,16 @@ pub(crate) fn make_up_name(id: &str, mut take: impl FnMut(&str) -> Result<bool>)
             return Ok(name);
         }
     }
-    let name: String = id.chars().take(12).collect();
+    let name = short_id(id);
     match take(&name)? {
         true => Ok(name),
         false => Err(Error::conflict(format!("no free name was found for the container {id}"))),
     }
+}
+
+/// The first twelve characters of an id: a container's host name, and the id as clients show it.
+pub(crate) fn short_id(id: &str) -> String {
+    id.chars().take(12).collect()
 }
 
 /// `adjective_surname`; with a digit from the second attempt on.

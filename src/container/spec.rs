@@ -42,6 +42,7 @@ pub(crate) use storage::storage_size;
 pub(crate) use sysctl::sysctls;
 pub(crate) use tag::TagFacts;
 
+use crate::container::names::short_id;
 use crate::error::{Error, ErrorKind, Result};
 use crate::launch::cgroup::{self, Asked, HostFacts};
 use crate::launch::plan;
@@ -251,7 +252,7 @@ pub(crate) fn users_fit(privileged: bool, modes: &Modes, users: Users) -> Result
 fn default_hostname(mode: &NetworkMode, id: &str, host_name: &str) -> String {
     match mode {
         NetworkMode::Host if !host_name.is_empty() => host_name.to_owned(),
-        _ => id.chars().take(12).collect(),
+        _ => short_id(id),
     }
 }
 

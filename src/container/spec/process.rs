@@ -1,6 +1,7 @@
 //! The process: environment, host name, resource limits, devices, cgroup.
 
 use super::{Spec, as_500, clean, plain};
+use crate::container::names::short_id;
 use crate::error::{Error, Result};
 use crate::model::HostConfig;
 
@@ -47,7 +48,7 @@ fn of_the_host(_name: &str) -> Option<String> {
 /// The container's host name, for its UTS namespace, `/etc/hostname` and `HOSTNAME`.
 pub(crate) fn hostname(spec: &Spec, id: &str) -> String {
     match spec.config.hostname.is_empty() {
-        true => id.chars().take(12).collect(),
+        true => short_id(id),
         false => spec.config.hostname.clone(),
     }
 }

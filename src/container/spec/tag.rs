@@ -1,6 +1,7 @@
 //! The `tag` option of a log: a text with `{{.Field}}` in it, in Docker's syntax.
 
 use super::Spec;
+use crate::container::names::short_id;
 use crate::error::{Error, Result};
 
 /// The facts of a container that a tag can name.
@@ -70,14 +71,13 @@ pub(crate) fn tag_text(tag: &str, facts: &TagFacts<'_>) -> Result<String> {
 }
 
 fn value(field: Field, facts: &TagFacts<'_>) -> String {
-    let short = |id: &str| id.chars().take(12).collect();
     let spec = facts.spec;
     match field {
-        Field::Id => short(facts.id),
+        Field::Id => short_id(facts.id),
         Field::FullId => facts.id.into(),
         Field::Name => facts.name.into(),
         Field::SlashName => format!("/{}", facts.name),
-        Field::ImageId => short(&spec.image_id),
+        Field::ImageId => short_id(&spec.image_id),
         Field::ImageFullId => spec.image_id.clone(),
         Field::ImageName => spec.image_name.clone(),
         Field::DaemonName => "docker".into(),
