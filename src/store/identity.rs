@@ -266,6 +266,8 @@ impl Record {
                     ask.root.display(),
                     self.run.display(),
                     match ask.run {
+                        // Another mount namespace, or another directory since.
+                        Some(asked) if asked == self.run => "is another directory than this path names here".to_owned(),
                         Some(asked) => format!("is not {}", asked.display()),
                         None => "cannot be seen here".to_owned(),
                     }

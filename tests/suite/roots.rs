@@ -162,9 +162,9 @@ fn an_open_that_cannot_see_the_run_directory_is_refused() {
         let pid = root.pid(&id);
         let run = root.dir.join("run");
         mount(Some("run"), &run, Some("tmpfs"), MsFlags::empty(), None::<&str>).expect("hide the run directory");
-        for asked in [Some(run.as_path()), None] {
+        for (asked, why) in [(Some(run.as_path()), "which is another directory than"), (None, "which cannot be seen")] {
             let error = refused(options(&root.dir.join("root"), asked));
-            assert!(error.message().contains(&run.display().to_string()), "{error}");
+            assert!(error.message().contains(&run.display().to_string()) && error.message().contains(why), "{error}");
         }
         umount2(&run, MntFlags::MNT_DETACH).expect("unmount");
         assert_runs(&root, &id, pid);
