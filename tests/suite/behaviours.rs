@@ -103,6 +103,25 @@ fn what_programs_look_for_in_a_container_is_there() {
     }
 }
 
+/// Unlike dockerd, which reads the image's file whatever lies over it.
+#[test]
+fn names_of_users_are_those_that_the_container_sees() {
+    let root = Root::new();
+    let own = root.dir.join("passwd");
+    std::fs::write(&own, "own:x:77:77::/:/bin/sh\n").expect("write");
+    let bound = json!({ "Binds": [format!("{}:/etc/passwd:ro", own.display())] });
+    let masked = json!({ "MaskedPaths": ["/etc/passwd"] });
+    let id = |user: &str, over: &Value| root.sh_with("id -u", json!({ "User": user, "HostConfig": over })).ok();
+    assert_eq!(id("games", &json!({})), "5");
+    assert_eq!(id("own", &bound), "77");
+    assert_eq!(id("5", &masked), "5");
+    for over in [bound, masked] {
+        let refused = root.create("", body(&["true"], json!({ "User": "games", "HostConfig": over })));
+        let error = root.engine.container_start(&refused, None, None).map(drop).expect_err("no such name");
+        assert_eq!((error.kind(), error.message().contains("unable to find user games")), (ErrorKind::Invalid, true));
+    }
+}
+
 #[test]
 fn everybody_may_use_low_ports_and_ping_in_a_network_of_its_own() {
     let root = Root::new();
