@@ -67,6 +67,8 @@ fn serve(globals: &Globals, words: &Parsed) -> Outcome {
     if !words.rest.is_empty() {
         return Err(Failure::Usage("serve takes no arguments: use -H ADDRESS".into()));
     }
+    // Before the settings are read, which can take long: a SIGHUP from here on waits, and never ends the server.
+    block(&[Signal::SIGHUP])?;
     // Before anything else is opened: these sockets have the first numbers.
     let sockets = activation::sockets()?;
     let settings = Settings::read(&COMMAND, words)?;
@@ -76,11 +78,7 @@ fn serve(globals: &Globals, words: &Parsed) -> Outcome {
         addresses = SOCKETS.iter().map(|path| Address::Unix(path.into())).collect();
     }
     // Before any thread starts: all threads leave these signals to the one that waits below.
-    let mut signals = SigSet::empty();
-    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
-        signals.add(signal);
-    }
-    signals.thread_block().map_err(|e| Failure::Here(format!("signals: {e}")))?;
+    let signals = block(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])?;
 
     coracle::hold_little_memory();
     let options = options(globals, parsed)?;
@@ -121,6 +119,13 @@ fn serve(globals: &Globals, words: &Parsed) -> Outcome {
     server.run();
     let _ = waiter.join();
     Ok(0)
+}
+
+/// Blocks the signals for this thread, and for those that it starts later.
+fn block(signals: &[Signal]) -> Result<SigSet, Failure> {
+    let set: SigSet = signals.iter().copied().collect();
+    set.thread_block().map_err(|e| Failure::Here(format!("signals: {e}")))?;
+    Ok(set)
 }
 
 /// Whether a start with these settings would be refused for one of them.

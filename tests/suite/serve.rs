@@ -10,6 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -137,6 +138,36 @@ fn a_hangup_reads_the_configuration_again_and_ends_nothing() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(125) && said.contains(told), "{text}: {output:?}");
     }
+}
+
+/// A SIGHUP during the start ends nothing: the server follows it once it serves. The configuration is a named pipe at first,
+/// so the test knows when the server reads it, and lets it go on.
+#[test]
+fn a_hangup_during_the_start_is_followed_later() {
+    let root = Root::empty();
+    let (socket, file, next) = (root.dir.join("sock"), root.dir.join("serve.json"), root.dir.join("next"));
+    nix::unistd::mkfifo(&file, nix::sys::stat::Mode::S_IRWXU).expect("make a named pipe");
+    let settings = |label: &str| {
+        json!({ "host": format!("unix://{}", socket.display()), "durability": "off", "label": label }).to_string()
+    };
+    let mut command = serve(&root);
+    let server = Server::start(command.arg("--config").arg(&file));
+    // Nobody can open this end before the server has opened the other one.
+    let write = || std::fs::OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(&file);
+    let mut pipe = None;
+    wait_for("the server to read its settings", || {
+        pipe = write().ok();
+        pipe.is_some()
+    });
+    let mut pipe = pipe.expect("the pipe");
+    std::fs::write(&next, settings("b=2")).expect("write");
+    std::fs::rename(&next, &file).expect("rename");
+    server.signal(Signal::SIGHUP);
+    pipe.write_all(settings("a=1").as_bytes()).expect("the server reads on");
+    drop(pipe);
+    answers(&socket);
+    wait_for("the second settings", || get(&socket, "/info")["Labels"] == json!(["b=2"]));
+    assert_eq!(server.end(), Some(0));
 }
 
 /// Without a file there is nothing to read: the event comes all the same.
