@@ -73,22 +73,13 @@ struct Socket<'a> {
 
 impl<'a> Socket<'a> {
     fn connect(host: &str, port: u16, transport: &'a Transport) -> Result<Socket<'a>> {
-        let name = host.trim_start_matches('[').trim_end_matches(']');
-        let addresses = (name, port).to_socket_addrs();
-        let addresses = addresses.map_err(|e| Error::internal(format!("{host}: {e}")))?;
-        let mut last = Error::internal(format!("{host} has no address"));
-        for address in addresses {
-            transport.check()?;
-            match TcpStream::connect_timeout(&address, CONNECT.min(transport.silence())) {
-                Ok(stream) => {
-                    let set = stream.set_read_timeout(Some(LOOK)).and(stream.set_write_timeout(Some(LOOK)));
-                    set.map_err(|e| Error::io("set up a connection", &e))?;
-                    return Ok(Socket { stream, transport });
-                }
-                Err(error) => last = Error::internal(format!("connect to {host}:{port}: {error}")),
-            }
-        }
-        Err(last)
+        let name = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let limit = CONNECT.min(transport.silence());
+        let stream = transport.apart("git-connect", move || reach(&name, port, limit))?;
+        let stream = stream.map_err(|e| Error::internal(format!("connect to {host}:{port}: {e}")))?;
+        let set = stream.set_read_timeout(Some(LOOK)).and(stream.set_write_timeout(Some(LOOK)));
+        set.map_err(|e| Error::io("set up a connection", &e))?;
+        Ok(Socket { stream, transport })
     }
 
     fn send(&mut self, mut bytes: &[u8]) -> Result<()> {
@@ -122,4 +113,16 @@ impl Read for Socket<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         self.patient(|stream| stream.read(buffer))
     }
+}
+
+/// Connects to the first address of a name that can be reached, each within `limit`.
+fn reach(name: &str, port: u16, limit: Duration) -> std::io::Result<TcpStream> {
+    let mut last = std::io::Error::other("it has no address");
+    for address in (name, port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, limit) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
 }

@@ -6,6 +6,7 @@
 use super::trust::{certificates, is_insecure};
 use super::url::Url;
 use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::thread;
 use crate::model::{Mirror, Proxies, RegistryOptions};
 use crate::tls;
 use crate::walls::Wall;
@@ -14,6 +15,7 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use ureq::config::Config;
 use ureq::tls::TlsConfig;
@@ -22,6 +24,8 @@ use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 use ureq::{Agent, AsSendBody, SendBody, http};
 
 const CONNECT: Duration = Duration::from_secs(20);
+/// How often a wait for a thread looks whether the transport was stopped.
+const LOOK: Duration = Duration::from_millis(50);
 /// How many times the longest silence an answer may take to begin: a registry may digest a large upload first.
 const ANSWER: u32 = 5;
 const MAX_HEADERS: usize = 64 << 10;
@@ -229,7 +233,9 @@ impl Transport {
         let url = ask.url.clone();
         if !url.https && !self.files && !self.is_insecure(&url.authority) && !self.is_plain_mirror(&url) {
             let who = &url.authority;
-            return Err(Error::internal(format!("plain HTTP to {who} is refused: it is no insecure registry")));
+            return Err(Error::internal(format!(
+                "plain HTTP to {who} is refused: it is not listed as an insecure registry"
+            )));
         }
         let origin = self.origin(&url, ask.led && !self.is_listed(&url.authority)?)?;
         let mut request = http::Request::builder().method(ask.method).uri(url.text());
@@ -241,10 +247,11 @@ impl Transport {
         }
         let malformed = |_| Error::internal(format!("{} {}: not a well-formed request", ask.method, url.shown()));
         let result = match &mut ask.body {
-            Payload::None => self.run(&origin, request.body(()).map_err(malformed)?),
-            Payload::Bytes(bytes) => self.run(&origin, request.body(*bytes).map_err(malformed)?),
+            Payload::None => self.run_apart(&origin, request.body(()).map_err(malformed)?)?,
+            Payload::Bytes(bytes) => self.run_apart(&origin, request.body(bytes.to_vec()).map_err(malformed)?)?,
             Payload::Stream(stream) => {
-                self.run(&origin, request.body(SendBody::from_reader(*stream)).map_err(malformed)?)
+                let request = request.body(SendBody::from_reader(*stream)).map_err(malformed)?;
+                run(&origin, request, self.options.silence)
             }
         };
         // A stopped transport has closed the connection: that is the reason, not the failure.
@@ -277,31 +284,29 @@ impl Transport {
         Ok(origins.entry(key).or_insert(origin).clone())
     }
 
-    /// Sends a request as it is.
-    fn run<B: AsSendBody>(
-        &self,
-        origin: &Origin,
-        request: http::Request<B>,
-    ) -> std::result::Result<http::Response<ureq::Body>, ureq::Error> {
-        let silence = self.options.silence;
-        let config = origin
-            .agent
-            .configure_request(request)
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .max_response_header_size(MAX_HEADERS)
-            .timeout_connect(Some(CONNECT.min(silence)))
-            .timeout_per_read(Some(silence))
-            .timeout_per_write(Some(silence))
-            .timeout_recv_response(Some(silence.saturating_mul(ANSWER)))
-            .user_agent(AGENT)
-            .proxy(origin.proxy.clone());
-        let config = match &origin.tls {
-            Some(tls) => config.tls_config(tls.clone()),
-            None => config,
-        };
-        origin.agent.run(config.build())
+    /// Sends a request on a thread of its own, which is left alone once the transport is stopped: nothing ends a look-up
+    /// of a name or a connect, and they take up to [`CONNECT`].
+    fn run_apart<B: AsSendBody + Send + 'static>(&self, origin: &Origin, request: http::Request<B>) -> Result<Ran> {
+        let (origin, silence) = (origin.clone(), self.options.silence);
+        self.apart("registry-request", move || run(&origin, request, silence))
+    }
+
+    /// The result of `work`, which has a thread of its own. Errors: the transport is stopped, and `work` goes on alone.
+    pub(crate) fn apart<T: Send + 'static>(&self, name: &str, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+        let (done, end) = mpsc::channel();
+        thread::spawn_worker(name, move || {
+            // Nobody takes the result of a stopped transport.
+            let _ = done.send(work());
+        })?;
+        loop {
+            match end.recv_timeout(LOOK) {
+                Ok(result) => return Ok(result),
+                Err(RecvTimeoutError::Timeout) => self.check()?,
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Error::internal(format!("{name}: its thread panicked")));
+                }
+            }
+        }
     }
 
     fn tls(&self, authority: &str) -> Result<TlsConfig> {
@@ -314,6 +319,30 @@ impl Transport {
         let verified = !own.authorities.is_empty() || !self.is_insecure(authority);
         Ok(tls::config(&roots, client, verified))
     }
+}
+
+type Ran = std::result::Result<http::Response<ureq::Body>, ureq::Error>;
+
+/// Sends a request as it is.
+fn run<B: AsSendBody>(origin: &Origin, request: http::Request<B>, silence: Duration) -> Ran {
+    let config = origin
+        .agent
+        .configure_request(request)
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .max_response_header_size(MAX_HEADERS)
+        .timeout_connect(Some(CONNECT.min(silence)))
+        .timeout_per_read(Some(silence))
+        .timeout_per_write(Some(silence))
+        .timeout_recv_response(Some(silence.saturating_mul(ANSWER)))
+        .user_agent(AGENT)
+        .proxy(origin.proxy.clone());
+    let config = match &origin.tls {
+        Some(tls) => config.tls_config(tls.clone()),
+        None => config,
+    };
+    origin.agent.run(config.build())
 }
 
 /// Why an address is refused that a server elsewhere named.

@@ -7,7 +7,8 @@ use coracle::model::*;
 use coracle::{Context, ErrorKind, Op};
 use serde_json::json;
 use std::io::Read;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 
 fn build(root: &Root, remote: &str) -> coracle::Result<String> {
     let how = BuildImage { remote: remote.into(), networkmode: "none".into(), ..BuildImage::default() };
@@ -89,7 +90,7 @@ fn branches_tags_commits_and_directories() {
         ("#ab12", ErrorKind::Invalid, "40 digits"),
         (&format!("#{}", "a".repeat(40)), ErrorKind::Invalid, "it has no commit aaaa"),
         ("#trunk:none", ErrorKind::Invalid, "no directory \"none\""),
-        ("#trunk:which", ErrorKind::Invalid, "no directory"),
+        ("#trunk:which", ErrorKind::Invalid, "not a directory"),
         ("#a b", ErrorKind::Invalid, "cannot be the name"),
     ] {
         for address in [&daemon.url(), &over_http] {
@@ -188,8 +189,8 @@ fn hostile_directories_are_refused() {
         ("absolute", &[("100644", "/etc/evil", &text)], "that is a path"),
         ("long", &[("100644", &long, &text)], "too long"),
         ("twice", &[("120000", "a", &to_etc), ("40000", "a", &dir)], "twice"),
-        ("mode", &[("104755", "a", &text)], "none of git's"),
-        ("device", &[("20666", "a", &text)], "none of git's"),
+        ("mode", &[("104755", "a", &text)], "not one of git's"),
+        ("device", &[("20666", "a", &text)], "not one of git's"),
         ("kind", &[("100644", "a", &dir)], "of another kind"),
         ("to-nothing", &[("120000", "a", &repository.object("blob", b""))], "leads nowhere"),
         ("to-nul", &[("120000", "a", &repository.object("blob", b"a\0b"))], "leads nowhere"),
@@ -328,6 +329,38 @@ fn silent_servers_do_not_keep_a_build() {
             let built = root.engine.image_build(&how, Context::None, &mut |_| Ok(()), Some(&op));
             fails(built, ErrorKind::Cancelled, "");
         });
+    }
+    nothing_left(&root);
+}
+
+/// A server whose queue is full takes no connection: the caller's operation ends the build, and the attempt to connect,
+/// which nothing can end, is left alone.
+#[test]
+fn a_server_that_takes_no_connection_does_not_keep_a_build() {
+    use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, bind, getsockname, listen, socket};
+    let root = Root::new();
+    for scheme in ["git", "http"] {
+        let server = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).expect("a socket");
+        bind(server.as_raw_fd(), &SockaddrIn::new(127, 0, 0, 1, 0)).expect("bind");
+        listen(&server, Backlog::new(0).expect("a queue for one")).expect("listen");
+        let port = getsockname::<SockaddrIn>(server.as_raw_fd()).expect("its address").port();
+        let _first = TcpStream::connect(("127.0.0.1", port)).expect("the only place in the queue");
+        let connects = || {
+            let table = std::fs::read_to_string("/proc/net/tcp").expect("the connections");
+            // The remote address, and the state SYN_SENT.
+            table.contains(&format!(" 0100007F:{port:04X} 02 "))
+        };
+        let op = Op::new().expect("an operation");
+        let how = BuildImage { remote: format!("{scheme}://127.0.0.1:{port}/x.git"), ..BuildImage::default() };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                wait_for("an attempt to connect", connects);
+                op.cancel();
+            });
+            let built = root.engine.image_build(&how, Context::None, &mut |_| Ok(()), Some(&op));
+            fails(built, ErrorKind::Cancelled, "");
+        });
+        assert!(connects(), "{scheme}: the build waited for the attempt to connect");
     }
     nothing_left(&root);
 }
