@@ -274,7 +274,7 @@ pub unsafe extern "C" fn coracle_verify(
         // Not the parser's words: they may show what it read.
         let request = text.map_or_else(
             || Ok(VerifyImages::default()),
-            |text| serde_json::from_str(text).map_err(|_| Failure::invalid("query_json is no such object")),
+            |text| serde_json::from_str(text).map_err(|_| Failure::invalid("query_json is not such an object")),
         )?;
         let using = Using::new(op)?;
         let result = root.engine().verify(&request, &mut |record| using.progress(&record), using.op());

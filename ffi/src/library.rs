@@ -138,7 +138,7 @@ pub unsafe extern "C" fn coracle_set_log(
 ) -> coracle_status {
     enter(std::ptr::null_mut(), || {
         if !(CORACLE_LOG_ERROR..=CORACLE_LOG_DEBUG).contains(&level) {
-            return Err(entry::Failure::invalid("level is none of CORACLE_LOG_..."));
+            return Err(entry::Failure::invalid("level is not one of CORACLE_LOG_..."));
         }
         log::set(level, r#fn, user, drop);
         Ok(CORACLE_OK)

@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(query("{\"since\":3}").time_ns("since").ok(), Some(Some(3_000_000_000)));
         assert!(Query::new(std::ptr::null(), "q", &[], false).unwrap().filters().unwrap().is_empty());
         let odd = Query::new(c"{\"al\":1}".as_ptr(), "query_json", &["all", "limit"], false).err().unwrap();
-        assert_eq!(odd.message, "query_json: al is no member that is known: the nearest is all");
+        assert_eq!(odd.message, "query_json: al is not a known member: the nearest is all");
     }
 
     #[test]

@@ -151,6 +151,6 @@ fn auth(auth_json: *const c_char) -> Outcome<RegistryAuth> {
     // Not the parser's words: they may show what it read.
     text.map_or_else(
         || Ok(RegistryAuth::default()),
-        |text| serde_json::from_str(text).map_err(|_| Failure::invalid("auth_json is no document of credentials")),
+        |text| serde_json::from_str(text).map_err(|_| Failure::invalid("auth_json is not a document of credentials")),
     )
 }

@@ -343,7 +343,7 @@ fn options(root: *const c_char, opt: *const coracle_open_options) -> Outcome<Opt
         None | Some("full") => Durability::Full,
         Some("normal") => Durability::Normal,
         Some("off") => Durability::Off,
-        Some(_) => return Err(Failure::invalid("opt.config_json: durability is none of full, normal, off")),
+        Some(_) => return Err(Failure::invalid("opt.config_json: durability is not one of full, normal, off")),
     };
     options.log_driver = config.log_driver.unwrap_or(options.log_driver);
     options.log_options = config.log_opts.unwrap_or(options.log_options);
@@ -356,7 +356,7 @@ fn options(root: *const c_char, opt: *const coracle_open_options) -> Outcome<Opt
     options.registry.mirrors = mirrors.iter().map(|text| Mirror::parse(text)).collect::<Result<_, _>>()?;
     options.publish_ip = match config.ip.as_deref() {
         None | Some("") => None,
-        Some(text) => Some(text.parse().map_err(|_| Failure::invalid("opt.config_json: ip is no address"))?),
+        Some(text) => Some(text.parse().map_err(|_| Failure::invalid("opt.config_json: ip is not an address"))?),
     };
     options.relay_loopback = config.relay_loopback.unwrap_or(false);
     options.leave_docker_user = config.leave_docker_user.unwrap_or(false);
@@ -407,7 +407,7 @@ mod tests {
             (proxies.https.as_deref(), proxies.http, proxies.exempt.as_deref()),
             (Some("http://p"), None, Some(""))
         );
-        assert!(read(c"{\"ip\":\"here\"}").unwrap_err().message.contains("ip is no address"));
+        assert!(read(c"{\"ip\":\"here\"}").unwrap_err().message.contains("ip is not an address"));
         assert!(read(c"{\"durability\":\"some\"}").unwrap_err().message.contains("durability"));
         assert!(read(c"{\"data-root\":\"/\"}").unwrap_err().message.contains("data-root"));
     }

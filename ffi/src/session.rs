@@ -58,7 +58,7 @@ fn channel(number: i32) -> Outcome<Channel> {
         CORACLE_STDIN => Ok(Channel::Stdin),
         CORACLE_STDOUT => Ok(Channel::Stdout),
         CORACLE_STDERR => Ok(Channel::Stderr),
-        _ => Err(Failure::invalid("channel is none of CORACLE_STDIN, CORACLE_STDOUT, CORACLE_STDERR")),
+        _ => Err(Failure::invalid("channel is not one of CORACLE_STDIN, CORACLE_STDOUT, CORACLE_STDERR")),
     }
 }
 

@@ -710,9 +710,9 @@ pub fn stranger(name: &str, known: &[&str]) -> String {
     let nearest = known.iter().map(|other| (distance(name, other), *other)).min();
     match nearest {
         Some((far, other)) if far <= name.len().max(other.len()) / 2 => {
-            format!("{name} is no member that is known: the nearest is {other}")
+            format!("{name} is not a known member: the nearest is {other}")
         }
-        _ => format!("{name} is no member that is known"),
+        _ => format!("{name} is not a known member"),
     }
 }
 
@@ -854,13 +854,13 @@ mod tests {
     #[test]
     fn strangers_are_named_with_what_was_meant() {
         let told = |text: &str| unknown(text.as_bytes(), Document::Create).unwrap();
-        let meant = |place: &str, name: &str| format!("{place} is no member that is known: the nearest is {name}");
+        let meant = |place: &str, name: &str| format!("{place} is not a known member: the nearest is {name}");
         assert_eq!(
             told("{\"HostConfig\":{\"ReadonlyRootfss\":true}}"),
             [meant("HostConfig.ReadonlyRootfss", "ReadonlyRootfs")]
         );
         assert_eq!(told("{\"image\":\"x\",\"Cnd\":[]}"), [meant("image", "Image"), meant("Cnd", "Cmd")]);
-        assert_eq!(told("{\"Quux\":1}"), ["Quux is no member that is known"]);
+        assert_eq!(told("{\"Quux\":1}"), ["Quux is not a known member"]);
         // It stands in HostConfig.
         assert_eq!(told("{\"Binds\":[]}").len(), 1);
         let deep = "{\"HostConfig\":{\"Ulimits\":[{\"Name\":\"x\",\"Hart\":1}],\"PortBindings\":{\"80\":[{\"HostPorts\":1}]}}}";
@@ -868,7 +868,7 @@ mod tests {
             told(deep),
             [
                 meant("HostConfig.Ulimits.Hart", "Hard"),
-                "HostConfig.PortBindings.80.HostPorts is no member that is known: the nearest is HostPort".into()
+                "HostConfig.PortBindings.80.HostPorts is not a known member: the nearest is HostPort".into()
             ]
         );
         assert!(told("{\"Labels\":{\"any\":\"x\"},\"Image\":5}").is_empty(), "a wrong type is the reader's");

@@ -186,7 +186,7 @@ fn inside(pack: &Pack, tree: &Id, name: &str, limits: &Limits) -> Result<Id> {
             return match named.mode {
                 Mode::Directory => Ok(named.id),
                 Mode::Link => Err(Error::invalid(format!("{name:?} is a link, and is not followed"))),
-                _ => Err(Error::invalid(format!("{name:?} is no directory"))),
+                _ => Err(Error::invalid(format!("{name:?} is not a directory"))),
             };
         }
     }

@@ -67,7 +67,7 @@ impl Pack {
             let (word, is_last) = match object.kind {
                 Some(Kind::Commit) => ("tree ", true),
                 Some(Kind::Tag) => ("object ", false),
-                _ => return Err(Error::invalid(format!("{} is no commit", hex::encode(&id)))),
+                _ => return Err(Error::invalid(format!("{} is not a commit", hex::encode(&id)))),
             };
             let text = self.bytes(object, MAX_WORDS)?;
             let mut lines = text.split(|byte| *byte == b'\n');
@@ -128,7 +128,7 @@ impl List {
             b"120000" => Mode::Link,
             b"40000" => Mode::Directory,
             b"160000" => Mode::Module,
-            _ => return Err(Error::invalid(format!("{}: the mode {} is none of git's", shown(name), shown(mode)))),
+            _ => return Err(Error::invalid(format!("{}: the mode {} is not one of git's", shown(name), shown(mode)))),
         };
         if let Some(why) = fault(name).filter(|_| Wall::GitNames.stands()) {
             return Err(Error::invalid(format!("a file is named {}: {why}", shown(name))));
@@ -157,7 +157,7 @@ fn in_order(last: &mut Vec<u8>, files: &mut Vec<Vec<u8>>, name: &[u8], is_direct
 /// Why no file may have a name.
 fn fault(name: &[u8]) -> Option<&'static str> {
     match name {
-        b"" => Some("that is no name"),
+        b"" => Some("that is not a name"),
         b"." | b".." => Some("that is another directory"),
         _ if name.contains(&b'/') => Some("that is a path"),
         _ if name.eq_ignore_ascii_case(b".git") => Some("that is git's own"),
@@ -197,7 +197,7 @@ mod tests {
         for (names, why) in [
             (&[("100644", "..")][..], "another directory"),
             (&[("40000", ".")], "another directory"),
-            (&[("100644", "")], "no name"),
+            (&[("100644", "")], "not a name"),
             (&[("100644", "a/b")], "a path"),
             (&[("100644", "/etc/passwd")], "a path"),
             (&[("40000", ".git")], "git's own"),
@@ -205,7 +205,7 @@ mod tests {
             (&[("100644", "a"), ("100644", "a")], "twice"),
             (&[("120000", "a"), ("100644", "a.b"), ("40000", "a")], "twice"),
             (&[("100644", "b"), ("100644", "a")], "not in its order"),
-            (&[("104755", "a")], "none of git's"),
+            (&[("104755", "a")], "not one of git's"),
             (&[("100000000644", "a")], "cannot be read"),
         ] {
             let error = list(names).unwrap_err();

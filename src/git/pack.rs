@@ -192,7 +192,7 @@ impl<'a> Reading<'a> {
         input.read_exact(&mut head).map_err(|_| damaged("it has no head"))?;
         let number = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         if &head[..4] != b"PACK" || number(4) != 2 {
-            return Err(damaged("it is no pack of version 2"));
+            return Err(damaged("it is not a pack of version 2"));
         }
         let count = number(8) as usize;
         if count > limits.objects {
@@ -219,7 +219,7 @@ impl<'a> Reading<'a> {
             4 => Some(Kind::Tag),
             6 => {
                 let base = begin.checked_sub(distance(input)?).ok_or_else(|| damaged("a base is before it"))?;
-                let base = self.begins.binary_search(&base).map_err(|_| damaged("a base is no object"))?;
+                let base = self.begins.binary_search(&base).map_err(|_| damaged("a base is not an object"))?;
                 self.offsets.push((base as u32, index));
                 None
             }

@@ -155,7 +155,7 @@ fn bands(lines: &mut Lines<impl Read>, pack: &mut dyn Write) -> Result<()> {
             Some((3, error)) => return Err(told(error)),
             _ if others == MAX_LINES => {
                 return Err(Error::internal(format!(
-                    "the server sends more than {MAX_LINES} lines that are no part of a pack"
+                    "the server sends more than {MAX_LINES} lines that are not part of a pack"
                 )));
             }
             _ => others += 1,

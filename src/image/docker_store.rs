@@ -171,7 +171,7 @@ fn replay(mut lines: impl BufRead, tree: &OwnedFd, out: &mut dyn Write, op: Opti
                     "" => Some(Vec::new()),
                     text => from_base64(text),
                 });
-                out.write_all(&bytes.flatten().ok_or_else(|| wrong(&"a segment is no base64"))?)?;
+                out.write_all(&bytes.flatten().ok_or_else(|| wrong(&"a segment is not base64"))?)?;
             }
             FILE if piece.size.unwrap_or(0) > 0 => content(tree, &piece, out)?,
             FILE => {}
@@ -202,7 +202,7 @@ pub(super) fn fuzz(tree: &Path, data: &[u8]) {
 /// Writes the content of a file of a layer's tree, which is as long as it was.
 fn content(tree: &OwnedFd, piece: &Piece, out: &mut dyn Write) -> Result<()> {
     let name = match &piece.name_raw {
-        Some(raw) => from_base64(raw).ok_or_else(|| Error::corrupt("a name is no base64"))?,
+        Some(raw) => from_base64(raw).ok_or_else(|| Error::corrupt("a name is not base64"))?,
         None => piece.name.clone().unwrap_or_default().into_bytes(),
     };
     let name = super::layer::entry::clean(&name)?;
@@ -210,7 +210,7 @@ fn content(tree: &OwnedFd, piece: &Piece, out: &mut dyn Write) -> Result<()> {
     let file = openat2(tree.as_fd(), &name, libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK, 0, BENEATH_NO_LINKS)?;
     let shown = || String::from_utf8_lossy(&name).into_owned();
     if !tree::stat_fd(file.as_fd())?.is_file() {
-        return Err(Error::corrupt(format!("{} is no file", shown())));
+        return Err(Error::corrupt(format!("{} is not a file", shown())));
     }
     let copied = std::io::copy(&mut File::from(file).take(size), out)?;
     if copied == size { Ok(()) } else { Err(Error::corrupt(format!("{} is shorter than it was", shown()))) }

@@ -69,7 +69,7 @@ fn read(path: &PathBuf) -> Result<Vec<u8>> {
     let failed = |e: &std::io::Error| Error::io(format_args!("read {}", path.display()), e);
     let size = fs::metadata(path).map_err(|e| failed(&e))?.len();
     if size > MAX_FILE {
-        return Err(Error::invalid(format!("{}: {size} bytes are no certificate", path.display())));
+        return Err(Error::invalid(format!("{}: {size} bytes are not a certificate", path.display())));
     }
     fs::read(path).map_err(|e| failed(&e))
 }

@@ -113,7 +113,7 @@ impl SlotLocks {
 fn place(id: &str) -> Result<u64> {
     id.get(..15)
         .and_then(|head| u64::from_str_radix(head, 16).ok())
-        .ok_or_else(|| Error::invalid(format!("{id:?} is no container id")))
+        .ok_or_else(|| Error::invalid(format!("{id:?} is not a container id")))
 }
 
 /// Opens a file for reading and writing, made (mode 0600) if missing.

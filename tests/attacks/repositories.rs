@@ -81,7 +81,7 @@ fn answers_without_end_are_errors() {
     let (at, commit) = (Measured::new(), [0xaa; 20]);
     for lines in [line(b"\x02words\n"), line(b"\x01"), line(b"\x02"), line(b"")] {
         let answer = [line(b"packfile\n"), lines.repeat(1_000_001)].concat();
-        refused(&fetch(&at, answer, &commit), "more than 1000000 lines that are no part of a pack");
+        refused(&fetch(&at, answer, &commit), "more than 1000000 lines that are not part of a pack");
     }
     let before = line(b"shallow-info\n").repeat(1_000_000);
     refused(&fetch(&at, before, &commit), "has no pack");

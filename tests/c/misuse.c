@@ -344,7 +344,7 @@ static void arguments(coracle *engine, char **argv) {
     MESSAGE(CORACLE_EINVALID, coracle_image_build_dir(engine, NULL, -1, NULL, &s, &err), "ctx_dirfd is not an open directory");
     MESSAGE(CORACLE_EINVALID, coracle_image_build_dir(engine, NULL, 999999, NULL, &s, &err), "ctx_dirfd");
     MESSAGE(CORACLE_EINVALID, coracle_image_pull(engine, NULL, NULL, NULL, &s, &err), "ref is NULL");
-    MESSAGE(CORACLE_EINVALID, coracle_image_pull(engine, "127.0.0.1:1/x", "secret", NULL, &s, &err), "no document of credentials");
+    MESSAGE(CORACLE_EINVALID, coracle_image_pull(engine, "127.0.0.1:1/x", "secret", NULL, &s, &err), "not a document of credentials");
     MESSAGE(CORACLE_EINTERNAL, coracle_image_pull(engine, "127.0.0.1:1/x", NULL, NULL, &s, &err), "onnection refused");
     MESSAGE(CORACLE_ENOT_FOUND, coracle_image_push(engine, "127.0.0.1:1/x", NULL, NULL, &s, &err), "does not exist locally");
     MESSAGE(CORACLE_EINVALID, coracle_auth(engine, NULL, NULL, &s, &err), "auth_json is NULL");
@@ -371,7 +371,7 @@ static void arguments(coracle *engine, char **argv) {
         MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, NULL, documents[i], NULL, &s, &err), "body_json: ");
     /* Members that nothing knows, and those that are known and not there. */
     MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, NULL, "{\"HostConfig\":{\"ReadonlyRootfss\":true}}", NULL, &s, &err),
-            "body_json: HostConfig.ReadonlyRootfss is no member that is known: the nearest is ReadonlyRootfs");
+            "body_json: HostConfig.ReadonlyRootfss is not a known member: the nearest is ReadonlyRootfs");
     MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, NULL, "{\"image\":\"x\"}", NULL, &s, &err), "the nearest is Image");
     MESSAGE(CORACLE_EUNSUPPORTED, coracle_container_create(engine, NULL, "{\"StopTimeout\":3}", NULL, &s, &err), "StopTimeout is not supported");
     MESSAGE(CORACLE_EINVALID, coracle_container_update(engine, "x", "{\"Memmory\":1}", &s, &err), "the nearest is Memory");
@@ -379,10 +379,10 @@ static void arguments(coracle *engine, char **argv) {
     MESSAGE(CORACLE_EINVALID, coracle_exec_create(engine, "x", "{\"cmd\":[]}", &s, &err), "the nearest is Cmd");
     MESSAGE(CORACLE_EINVALID, coracle_container_commit(engine, "x", NULL, "{\"Envs\":[]}", NULL, &s, &err), "the nearest is Env");
     MESSAGE(CORACLE_EINVALID, coracle_volume_create(engine, "{\"Naem\":\"x\"}", &s, &err), "the nearest is Name");
-    MESSAGE(CORACLE_EINVALID, coracle_network_create(engine, "{\"Subnet\":\"x\"}", &s, &err), "Subnet is no member that is known");
+    MESSAGE(CORACLE_EINVALID, coracle_network_create(engine, "{\"Subnet\":\"x\"}", &s, &err), "Subnet is not a known member");
     MESSAGE(CORACLE_EINVALID, coracle_network_connect(engine, "x", "{\"container\":\"x\"}", NULL, &err), "the nearest is Container");
     MESSAGE(CORACLE_EINVALID, coracle_network_disconnect(engine, "x", "{\"Forced\":true}", NULL, &err), "the nearest is Force");
-    MESSAGE(CORACLE_EINVALID, coracle_container_list(engine, "{\"al\":true}", &s, &err), "query_json: al is no member that is known: the nearest is all");
+    MESSAGE(CORACLE_EINVALID, coracle_container_list(engine, "{\"al\":true}", &s, &err), "query_json: al is not a known member: the nearest is all");
     MESSAGE(CORACLE_EINVALID, coracle_image_build(engine, "{\"nocaches\":true}", NULL, NULL, NULL, &s, &err), "the nearest is nocache");
     MESSAGE(CORACLE_EINVALID, coracle_container_list(engine, "[1]", &s, &err), "query_json: ");
     MESSAGE(CORACLE_EINVALID, coracle_container_list(engine, "{\"limit\":\"many\"}", &s, &err), "limit must be a whole number");

@@ -101,7 +101,7 @@ fn check_target(method: &str, target: &str) -> Result<(), Bad> {
     match target {
         "*" if method == "OPTIONS" => Ok(()),
         _ if target.starts_with('/') || whole => Ok(()),
-        _ => Err(bad("the target is no path")),
+        _ => Err(bad("the target is not a path")),
     }
 }
 

@@ -87,7 +87,7 @@ impl Listener {
     /// Takes a listening socket that another program made; `tcp` as in [`Listener::bind`]. Who may connect to a Unix socket
     /// is for that program to say.
     pub(super) fn adopt(socket: OwnedFd, tcp: bool) -> Result<Listener> {
-        let unusable = || Error::invalid("an inherited socket is no Unix or TCP socket that listens for streams");
+        let unusable = || Error::invalid("an inherited socket is not a Unix or TCP socket that listens for streams");
         let kind = getsockopt(&socket, sockopt::SockType).map_err(|_| unusable())?;
         if kind != SockType::Stream || !getsockopt(&socket, sockopt::AcceptConn).unwrap_or(false) {
             return Err(unusable());
@@ -195,7 +195,7 @@ fn stream_socket() -> nix::Result<OwnedFd> {
     socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)
 }
 
-/// Removes the socket file of a server that is gone. Errors: a server listens there, or it is no socket.
+/// Removes the socket file of a server that is gone. Errors: a server listens there, or it is not a socket.
 fn clear_stale(path: &Path) -> Result<()> {
     let shown = path.display();
     let meta = match fs::symlink_metadata(path) {
@@ -203,7 +203,7 @@ fn clear_stale(path: &Path) -> Result<()> {
         other => other.map_err(|e| Error::io(format_args!("look at {shown}"), &e))?,
     };
     if !meta.file_type().is_socket() {
-        return Err(Error::conflict(format!("{shown} is there already and is no socket")));
+        return Err(Error::conflict(format!("{shown} exists and is not a socket")));
     }
     let os = |errno: Errno| Error::os(format_args!("connect to {shown}"), errno as i32);
     let probe = socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK, None)

@@ -92,7 +92,7 @@ fn parent(id: &str, document: &Map<String, Value>) -> Result<Option<String>> {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(parent)) if parent.is_empty() => Ok(None),
         Some(Value::String(parent)) => Ok(Some(parent.strip_prefix("sha256:").unwrap_or(parent).to_owned())),
-        Some(_) => Err(Error::invalid(format!("archive: \"{id}/json\": parent is no string"))),
+        Some(_) => Err(Error::invalid(format!("archive: \"{id}/json\": parent is not a string"))),
     }
 }
 

@@ -264,7 +264,7 @@ impl<'a, R: BufRead> TarReader<'a, R> {
             Kind::File => {}
             // Archivers write the linked file's size here, without content; all readers skip it.
             Kind::Link(_) => stored = 0,
-            _ if stored != 0 => return Err(wrong("has content, but is no file")),
+            _ if stored != 0 => return Err(wrong("has content, but is not a file")),
             _ => {}
         }
         let padding = (stored as usize).wrapping_neg() % BLOCK;
@@ -277,7 +277,7 @@ impl<'a, R: BufRead> TarReader<'a, R> {
             None => (stored, vec![Extent { offset: 0, length: stored }], false),
         };
         if kind != Kind::File && sparse {
-            return Err(wrong("has a sparse map, but is no file"));
+            return Err(wrong("has a sparse map, but is not a file"));
         }
         let owner = |pax: Option<u64>, own: Result<i64>, what: &str| {
             let id = match pax {

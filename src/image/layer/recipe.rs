@@ -211,7 +211,7 @@ fn locate(layer: &OwnedFd, diff: &OwnedFd, later: &[Vec<u8>], done: usize, path:
     let file = openat2(root.as_fd(), &path, libc::O_RDONLY | libc::O_NOFOLLOW, 0, BENEATH_NO_LINKS)?;
     let file = File::from(file);
     if !file.metadata()?.is_file() {
-        return Err(damaged(&format!("{} is no file", super::entry::show(&path))));
+        return Err(damaged(&format!("{} is not a file", super::entry::show(&path))));
     }
     Ok(file)
 }

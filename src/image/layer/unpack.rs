@@ -387,7 +387,7 @@ impl Unpacker<'_> {
                 tree::mkdir_at(parent.fd(), name, 0o755)?;
                 set_opaque(&tree::open_dir_at(parent.fd(), name)?)
             }
-            _ => Err(Error::invalid(format!("{shown} is no directory"))),
+            _ => Err(Error::invalid(format!("{shown} is not a directory"))),
         }
     }
 

@@ -162,7 +162,7 @@ fn choose(index: Index) -> Result<Digest> {
 fn check(manifest: &Manifest) -> Result<()> {
     let kind = manifest.config.media_type.as_str();
     if !matches!(kind, "" | CONFIG | OCI_CONFIG | "application/octet-stream" | "application/json") {
-        return Err(Error::invalid(format!("Encountered remote {kind:?} when fetching: it is no image")));
+        return Err(Error::invalid(format!("Encountered remote {kind:?} when fetching: it is not an image")));
     }
     if manifest.layers.len() > MAX_LAYERS && Wall::DocumentValues.stands() {
         let count = manifest.layers.len();
@@ -180,7 +180,7 @@ fn check(manifest: &Manifest) -> Result<()> {
         // The first bytes tell the compression.
         let tar = kind.contains(".tar") || kind.is_empty();
         if !tar || kind.contains("+encrypted") {
-            return Err(Error::invalid(format!("layer {}: {kind:?} is no kind of layer", layer.digest)));
+            return Err(Error::invalid(format!("layer {}: {kind:?} is not a kind of layer", layer.digest)));
         }
     }
     Ok(())
@@ -228,7 +228,7 @@ mod tests {
         let foreign = "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip";
         assert_eq!(read_value(SCHEMA2, &image(CONFIG, foreign)).unwrap_err().kind(), ErrorKind::Unsupported);
         let plugin = "application/vnd.docker.plugin.v1+json";
-        assert!(read_value(SCHEMA2, &image(plugin, LAYER)).unwrap_err().message().contains("no image"));
+        assert!(read_value(SCHEMA2, &image(plugin, LAYER)).unwrap_err().message().contains("not an image"));
         assert!(read_value(SCHEMA2, &image(CONFIG, "text/html")).is_err());
         assert!(matches!(read_value("", &json!({ "schemaVersion": 1 })).unwrap(), Document::Old));
         assert!(read(SCHEMA2, b"<html>").is_err());

@@ -168,7 +168,7 @@ fn payload(bytes: &[u8]) -> Result<Vec<u8>> {
     }
     let signed: Signed = json(bytes)?;
     let Some(signature) = signed.signatures.first() else { return Ok(bytes.to_vec()) };
-    let decoded = |text: &str| from_base64(text).ok_or_else(|| bad("a signature that is no base64"));
+    let decoded = |text: &str| from_base64(text).ok_or_else(|| bad("a signature that is not base64"));
     let protected: Protected = json(&decoded(&signature.protected)?)?;
     let head = bytes.get(..protected.format_length).ok_or_else(|| bad("a signature of something longer"))?;
     Ok([head, &decoded(&protected.format_tail)?].concat())
