@@ -11,14 +11,8 @@ use std::process::Command;
 const LEFT_OUT: &str = "SECTIONS { /DISCARD/ : { *(.eh_frame) *(.eh_frame.*) *(.comment) } } INSERT AFTER .text;\n";
 
 fn main() {
-    for source in ["program", "init", "lines"] {
+    for source in ["program", "init", "lines", "src"] {
         println!("cargo:rerun-if-changed={source}");
-    }
-    for source in [
-        "answers", "call", "deflate", "filter", "jsonlog", "ops", "passage", "question", "restart", "text", "users",
-        "walls", "wire",
-    ] {
-        println!("cargo:rerun-if-changed=src/{source}.rs");
     }
     let build = Build { out: PathBuf::from(var("OUT_DIR")), target: var("TARGET") };
     std::fs::write(build.out.join("left-out.ld"), LEFT_OUT).unwrap_or_else(|error| panic!("left-out.ld: {error}"));

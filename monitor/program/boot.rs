@@ -1,8 +1,13 @@
 //! From the first instruction to the event loop.
 
 use crate::call::Call;
+use crate::cgroup::Groups;
+use crate::in_force::InForce;
 use crate::life;
+use crate::oom::Oom;
 use crate::ops::{Bad, Note, Plan};
+use crate::record::{Record, RecordFiles};
+use crate::restart::{Policy, Restarts};
 use crate::rotate::Files;
 use crate::streams::Streams;
 use crate::sys::{self, *};
@@ -14,23 +19,14 @@ const BOOT: i32 = 3;
 /// Requests of one client at a time; the tables below bound everything that a client can make the monitor hold.
 pub const MAX_CLIENTS: usize = 256;
 pub const MAX_EXECS: usize = 64;
-const MAX_CGROUPS: usize = 24;
 
 /// Everything that the monitor knows. One, static, zero at the beginning: nothing is allocated while it runs but stream
 /// buffers.
 pub struct Monitor {
     pub header: Header,
-    pub plan: Plan<'static>,
-    /// The one that the monitor was started with. It stays mapped: the container's id, its events' attributes and its
-    /// health check stand in it.
-    pub first_plan: Plan<'static>,
-    /// The plan whose cgroup operations count: the first one, until limits are updated.
-    pub limits: Plan<'static>,
+    pub plan: InForce,
     pub run_dir: i32,
     pub container_dir: i32,
-    pub events: i32,
-    pub run_states: i32,
-    pub root_states: i32,
     pub lock: i32,
     pub namespaces: [i32; MAX_FDS],
     /// Mount namespaces of volumes that are mounted once for all who use them.
@@ -38,13 +34,9 @@ pub struct Monitor {
     pub epoll: i32,
     pub listener: i32,
     pub signals: i32,
-    pub cgroups: [i32; MAX_CGROUPS],
-    pub cgroup_count: usize,
-    pub cgroup2: i32,
-    pub freezer: &'static [u8],
-    pub oom_file: &'static [u8],
-    pub oom: crate::oom::Watch,
-    pub state: State,
+    pub groups: Groups,
+    pub oom: Oom,
+    pub record: Record,
     pub init: i32,
     pub init_pidfd: i32,
     pub devpts: i32,
@@ -74,17 +66,9 @@ pub struct Monitor {
     pub kept: crate::keep::Kept,
     /// A network namespace that nobody is in yet; -1: there is none.
     pub new_network: i32,
-    pub id: &'static [u8],
-    pub from: &'static [u8],
-    pub attributes: [u8; MAX_TEXT],
-    pub attributes_length: usize,
-    pub policy: crate::restart::Policy,
-    pub no_restart: bool,
+    pub restarts: Restarts,
     /// The first process was sent SIGKILL.
     pub killed: bool,
-    pub pause: crate::restart::Pause,
-    /// When the pending restart is due (monotonic ns); 0 is none.
-    pub restart_at: i64,
     /// The receiver of the result of the first start: the boot socket, then nobody.
     pub boot: i32,
 }
@@ -110,13 +94,11 @@ pub extern "C" fn main() -> ! {
     // are written here before the reference is used.
     let monitor = unsafe {
         let place = (&raw mut MONITOR).cast::<Monitor>();
-        (&raw mut (*place).plan).write(Plan::EMPTY);
-        (&raw mut (*place).first_plan).write(Plan::EMPTY);
-        (&raw mut (*place).limits).write(Plan::EMPTY);
-        (&raw mut (*place).freezer).write(b"\0");
-        (&raw mut (*place).oom_file).write(b"\0");
-        (&raw mut (*place).id).write(b"");
-        (&raw mut (*place).from).write(b"");
+        (&raw mut (*place).plan).write(InForce::NONE);
+        (&raw mut (*place).groups).write(Groups::new(Plan::EMPTY));
+        (&raw mut (*place).oom).write(Oom::new());
+        (&raw mut (*place).restarts).write(Restarts::NONE);
+        Record::init(&raw mut (*place).record);
         (&raw mut (*place).files).write(Files::NONE);
         (&raw mut (*place).worker).write(crate::orders::Worker::NONE);
         Streams::init(&raw mut (*place).streams);
@@ -254,6 +236,12 @@ impl Monitor {
         }
         self.take_descriptors(&fds, count);
         self.take_plan(fds[BOOT_PLAN])?;
+        let files = RecordFiles {
+            run_states: fds[BOOT_RUN_STATES],
+            root_states: fds[BOOT_ROOT_STATES],
+            journal: fds[BOOT_EVENTS],
+        };
+        self.record.open(files, self.header.slot);
         self.prepare(request)?;
         loop {
             let (got, count) = sys::recv_fds(BOOT, &mut bytes, &mut fds, true).map_err(broken)?;
@@ -275,15 +263,12 @@ impl Monitor {
     fn take_descriptors(&mut self, fds: &[i32; MAX_FDS], count: usize) {
         self.run_dir = fds[BOOT_RUN_DIR];
         self.container_dir = fds[BOOT_CONTAINER_DIR];
-        self.events = fds[BOOT_EVENTS];
-        self.run_states = fds[BOOT_RUN_STATES];
-        self.root_states = fds[BOOT_ROOT_STATES];
         self.lock = fds[BOOT_LOCK];
         self.namespaces = [-1; MAX_FDS];
         self.namespaces[..count - BOOT_FDS].copy_from_slice(&fds[BOOT_FDS..count]);
         self.boot = BOOT;
         self.init = 0;
-        (self.init_pidfd, self.devpts, self.master, self.stdin, self.cgroup2) = (-1, -1, -1, -1, -1);
+        (self.init_pidfd, self.devpts, self.master, self.stdin) = (-1, -1, -1, -1);
         (self.root, self.mounts) = (-1, -1);
         self.volumes = [-1; MAX_VOLUMES];
         self.direct = [-1; 3];
@@ -297,15 +282,13 @@ impl Monitor {
         sys::close(memfd);
         let plan = Plan::check(bytes).map_err(Bad::failure)?;
         let header = plan.header().ok_or(broken(EINVAL))?;
-        (self.header, self.plan, self.first_plan, self.limits) = (header, plan, plan, plan);
-        self.policy = crate::restart::Policy { name: header.restart, most: header.restart_max };
+        (self.header, self.plan, self.groups) = (header, InForce::first(plan), Groups::new(plan));
+        self.restarts = Restarts::new(Policy { name: header.restart, most: header.restart_max });
+        self.record.read(plan);
         let mut log_name: &'static [u8] = b"\0";
         let mut log_attrs: &'static [u8] = b"";
         for (_, Note { kind, text }) in plan.each() {
             match kind {
-                STRING_ID => self.id = text.bytes(),
-                STRING_FROM => self.from = text.bytes(),
-                STRING_ATTRIBUTES => self.set_attributes(text.bytes()),
                 STRING_LOG_NAME => log_name = text.cstr(),
                 STRING_LOG_ATTRS => log_attrs = text.bytes(),
                 _ => {}
@@ -326,37 +309,10 @@ impl Monitor {
         Ok(())
     }
 
-    /// Lets go of a plan that another one has taken the place of.
-    pub fn drop_plan(&self, plan: Plan<'static>) {
-        if plan.bytes().as_ptr() != self.first_plan.bytes().as_ptr() {
-            sys::unmap(plan.bytes());
-        }
-    }
-
-    pub fn set_attributes(&mut self, text: &[u8]) {
-        if text.len() <= self.attributes.len() {
-            self.attributes[..text.len()].copy_from_slice(text);
-            self.attributes_length = text.len();
-        }
-    }
-
-    /// When the container's last run ended; 0: it did not run. Whatever it does now, that stays to be seen.
-    fn last_end(&self) -> i64 {
-        let mut bytes = [0u8; STATE_LEN];
-        let offset = u64::from(self.header.slot) * STATE_LEN as u64;
-        let read = sys::pread(self.run_states, &mut bytes, offset);
-        let before = read.ok().filter(|&count| count == STATE_LEN).and_then(|_| State::from_bytes(&bytes));
-        before.filter(|before| before.id == self.state.id).map_or(0, |before| before.finished_ns)
-    }
-
     fn prepare(&mut self, request: Request) -> core::result::Result<(), Failure> {
-        self.state = State::EMPTY;
-        self.state.boot = request.boot;
-        self.state.restarts = request.d as u32;
-        self.state.id.copy_from_slice(self.id.get(..8).ok_or(broken(EINVAL))?);
-        self.state.finished_ns = self.last_end();
         // SAFETY: no arguments.
-        self.state.monitor_pid = unsafe { sys::call(nr::GETPID, &[]) }.unwrap_or(0) as i32;
+        let pid = unsafe { sys::call(nr::GETPID, &[]) }.unwrap_or(0) as i32;
+        self.record.begin(request.boot, request.d as u32, pid).ok_or(broken(EINVAL))?;
         sys::fchdir(self.run_dir).map_err(broken)?;
         self.epoll = sys::epoll_create().map_err(broken)?;
         self.signals = sys::child_signals().map_err(broken)?;
@@ -365,7 +321,7 @@ impl Monitor {
         #[cfg(feature = "attacks")]
         if !crate::walls::Wall::NamedSockets.stands() {
             let mut name = *b"\0coracle-\0\0\0\0\0\0\0\0\0\0\0\0";
-            crate::text::decimal(&mut name[9..], i64::from(self.state.monitor_pid));
+            crate::text::decimal(&mut name[9..], i64::from(self.record.state.monitor_pid));
             // Left open to the process's end.
             let _ = sys::listen_at(&name);
         }

@@ -1,36 +1,54 @@
 //! The container's cgroups: made and limited before its first process, asked and removed after its last.
 
-use crate::boot::Monitor;
 use crate::child::of_kind;
+use crate::fd::{Fd, FdList, close_all};
+use crate::in_force::InForce;
 use crate::ops::{self, CgroupDir, CgroupFreezer, CgroupOom, Operation, Plan, Step};
 use crate::sys::{self, *};
 use crate::wire::*;
 
+const MAX_GROUPS: usize = 24;
+
 type Outcome = core::result::Result<(), Failure>;
 
-impl Monitor {
-    /// Makes the directories, writes the limits, opens what a child joins through: of the groups that must be there
-    /// before the first process, or of the others.
-    pub fn make_cgroups(&mut self, late: bool) -> Outcome {
-        let mut file = Kept { path: b"", fd: -1 };
+/// The groups of the container, and their limits.
+pub struct Groups {
+    /// The plan whose operations of groups count.
+    limits: InForce,
+    /// Files through which a child joins groups of v1: `tasks`.
+    files: FdList<MAX_GROUPS>,
+    /// The directory of the v2 group.
+    unified: Fd,
+    /// The file that freezes, with its NUL.
+    freezer: &'static [u8],
+    /// The file that has the number of the OOM killer's kills, with its NUL.
+    oom_file: &'static [u8],
+}
+
+impl Groups {
+    pub fn new(plan: Plan<'static>) -> Groups {
+        Groups { limits: InForce::first(plan), files: FdList::NONE, unified: Fd::NONE, freezer: b"\0", oom_file: b"\0" }
+    }
+
+    /// Makes the directories, writes the limits, opens the files through which a child joins: of the groups that must be
+    /// there before the first process, or of the others (`late`).
+    pub fn make(&mut self, late: bool) -> Outcome {
+        let mut file = ControlFile { path: b"", fd: Fd::NONE };
         let mut are_late = false;
-        for step in self.limits.steps() {
+        for step in self.limits.plan().steps() {
             are_late |= step.is::<ops::CgroupLate>();
             if are_late == late {
-                self.cgroup_step(step, &mut file).map_err(|errno| Failure {
+                self.step(step, &mut file).map_err(|errno| Failure {
                     step: step.index,
                     errno,
                     ..Failure::default()
                 })?;
             }
         }
-        if late {
-            self.begin_oom();
-        }
         Ok(())
     }
 
-    fn cgroup_step(&mut self, step: Step<'static>, file: &mut Kept) -> Result<()> {
+    fn step(&mut self, step: Step<'static>, file: &mut ControlFile) -> Result<()> {
         of_kind!(match step {
             CgroupDir(op) => self.make_group(op)?,
             CgroupWrite(op) =>
@@ -48,12 +66,41 @@ impl Monitor {
         if join { self.open_group(path.cstr()) } else { Ok(()) }
     }
 
-    /// Gives the first process what it joins its groups through.
-    pub fn hand_groups(&self, report: i32) {
-        let mut left = &self.cgroups[..self.cgroup_count];
+    /// The file through which a child joins the group. A v2 group is joined in the clone itself: a write to its
+    /// `cgroup.procs` waits for every CPU to pass through the scheduler (6 to 13 ms), also where nothing but the systemd
+    /// tree is v2.
+    fn open_group(&mut self, path: &[u8]) -> Result<()> {
+        let mut dir = Fd::new(sys::openat(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0)?);
+        // `tasks` moves one thread without the lock that cgroup.procs takes; v2 has none.
+        match sys::openat(dir.raw(), b"tasks\0", O_WRONLY, 0) {
+            Err(ENOENT) => {
+                self.unified.set(dir.take());
+                Ok(())
+            }
+            file => self.files.push(file?),
+        }
+    }
+
+    /// The files through which a child joins groups.
+    pub fn files(&self) -> &[i32] {
+        self.files.raw()
+    }
+
+    /// The group that a child is cloned into.
+    pub fn unified(&self) -> Option<i32> {
+        self.unified.is_open().then_some(self.unified.raw())
+    }
+
+    pub fn oom_file(&self) -> &'static [u8] {
+        self.oom_file
+    }
+
+    /// Sends the first process the files through which it joins its groups.
+    pub fn hand(&self, report: i32) {
+        let mut left = self.files.raw();
         loop {
             let (now, later) = left.split_at(left.len().min(MAX_FDS));
-            // One that is gone has said why, or its end says it.
+            // A process that is gone has said why, or its end says it.
             let _ = sys::send_fds(report, &(later.len() as u32).to_ne_bytes(), now);
             if later.is_empty() {
                 return;
@@ -62,10 +109,10 @@ impl Monitor {
         }
     }
 
-    /// Other limits from the next start on.
+    /// Other limits from the next start on: `fds` is the plan. Closes the descriptors.
     pub fn take_limits(&mut self, fds: &[i32]) -> Result<()> {
         let taken = self.map_limits(fds);
-        fds.iter().copied().for_each(sys::close);
+        close_all(fds);
         taken
     }
 
@@ -83,63 +130,17 @@ impl Monitor {
         if let Some(CgroupOom { path }) = limits.find() {
             self.oom_file = path.cstr();
         }
-        let old = core::mem::replace(&mut self.limits, limits);
-        self.drop_plan(old);
+        self.limits.replace(limits);
         Ok(())
     }
 
-    /// The file through which a child joins the group. A v2 group is joined in the clone itself: a write to its
-    /// `cgroup.procs` waits for every CPU to pass through the scheduler (6 to 13 ms), also where nothing but the systemd
-    /// tree is v2.
-    fn open_group(&mut self, path: &[u8]) -> Result<()> {
-        let dir = sys::openat(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0)?;
-        // `tasks` moves one thread without the lock that cgroup.procs takes; v2 has none.
-        let file = match sys::openat(dir, b"tasks\0", O_WRONLY, 0) {
-            Err(ENOENT) => {
-                self.cgroup2 = dir;
-                return Ok(());
-            }
-            other => other,
-        };
-        sys::close(dir);
-        let slot = self.cgroups.get_mut(self.cgroup_count).ok_or(E2BIG)?;
-        *slot = file?;
-        self.cgroup_count += 1;
-        Ok(())
-    }
-
-    /// Closes and removes what was made; whether all has gone. A group that still has processes stays: the library
-    /// removes it later.
-    pub fn remove_cgroups(&mut self) -> bool {
-        for index in 0..self.cgroup_count {
-            sys::close(self.cgroups[index]);
-        }
-        self.cgroup_count = 0;
-        if self.cgroup2 >= 0 {
-            sys::close(self.cgroup2);
-            self.cgroup2 = -1;
-        }
-        let mut all = true;
-        for (_, CgroupDir { join, path }) in self.plan.each() {
-            if join {
-                let path = path.cstr();
-                // A process that was reaped leaves its group a moment later.
-                let mut gone = false;
-                for _ in 0..50 {
-                    let removed = sys::unlinkat(AT_FDCWD, path, AT_REMOVEDIR);
-                    gone = matches!(removed, Ok(()) | Err(ENOENT));
-                    if removed != Err(EBUSY) {
-                        break;
-                    }
-                    kill_all(path);
-                    let mut none = [];
-                    let _ = sys::epoll_wait(self.epoll, &mut none, 0);
-                    pause_ms(2);
-                }
-                all &= gone;
-            }
-        }
-        all
+    /// Closes and removes the groups of the container's plan; answers whether all have gone. A group that still has processes
+    /// stays: the library removes it later.
+    pub fn remove(&mut self, plan: Plan) -> bool {
+        self.files.close();
+        self.unified.close();
+        let groups = plan.each().filter(|(_, CgroupDir { join, .. })| *join);
+        groups.fold(true, |all, (_, CgroupDir { path, .. })| remove_group(path.cstr()) && all)
     }
 
     /// Freezes or thaws, and waits until it is so.
@@ -151,7 +152,7 @@ impl Monitor {
             (false, true) => b"FROZEN",
             (false, false) => b"THAWED",
         };
-        // v1 stays FREEZING while a process is being made, or where it does not come to run; writing again makes progress.
+        // v1 stays FREEZING while a process is being made, or when it does not get to run; writing again makes progress.
         const LONGEST_NS: i64 = 5_000_000_000;
         let until = sys::monotonic() + LONGEST_NS;
         while sys::monotonic() < until {
@@ -160,9 +161,8 @@ impl Monitor {
                 return Ok(());
             }
             let mut state = [0u8; 16];
-            let file = sys::openat(AT_FDCWD, self.freezer, O_RDONLY, 0)?;
-            let length = sys::read(file, &mut state)?;
-            sys::close(file);
+            let file = Fd::new(sys::openat(AT_FDCWD, self.freezer, O_RDONLY, 0)?);
+            let length = sys::read(file.raw(), &mut state)?;
             if state[..length].starts_with(value) {
                 return Ok(());
             }
@@ -171,15 +171,30 @@ impl Monitor {
         let _ = write_file(self.freezer, b"THAWED");
         Err(EBUSY)
     }
+}
 
-    /// Kills every process of the container's groups: for those that no pid namespace ends.
-    pub fn kill_groups(&self) {
-        for (_, CgroupDir { join, path }) in self.plan.each() {
-            if join {
-                kill_all(path.cstr());
-            }
+/// Kills every process of the plan's groups: for those that no pid namespace ends.
+pub fn kill_groups(plan: Plan) {
+    for (_, CgroupDir { join, path }) in plan.each() {
+        if join {
+            kill_all(path.cstr());
         }
     }
+}
+
+/// Removes a group; answers whether it is gone. A process that was reaped leaves its group a moment later.
+fn remove_group(path: &[u8]) -> bool {
+    let mut gone = false;
+    for _ in 0..50 {
+        let removed = sys::unlinkat(AT_FDCWD, path, AT_REMOVEDIR);
+        gone = matches!(removed, Ok(()) | Err(ENOENT));
+        if removed != Err(EBUSY) {
+            break;
+        }
+        kill_all(path);
+        pause_ms(2);
+    }
+    gone
 }
 
 pub fn pause_ms(millis: i32) {
@@ -191,14 +206,11 @@ pub fn pause_ms(millis: i32) {
 }
 
 fn kill_all(path: &[u8]) {
-    let Ok(dir) = sys::openat(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0) else { return };
-    let Ok(file) = sys::openat(dir, b"cgroup.procs\0", O_RDONLY, 0) else { return sys::close(dir) };
+    let Ok(dir) = sys::openat(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0).map(Fd::new) else { return };
+    let Ok(file) = sys::openat(dir.raw(), b"cgroup.procs\0", O_RDONLY, 0).map(Fd::new) else { return };
     let mut buffer = [0u8; 4096];
     let mut pid = 0usize;
-    while let Ok(length) = sys::read(file, &mut buffer) {
-        if length == 0 {
-            break;
-        }
+    while let Ok(length @ 1..) = sys::read(file.raw(), &mut buffer) {
         for &byte in &buffer[..length] {
             if byte.is_ascii_digit() {
                 pid = pid * 10 + usize::from(byte - b'0');
@@ -209,8 +221,6 @@ fn kill_all(path: &[u8]) {
             }
         }
     }
-    sys::close(file);
-    sys::close(dir);
 }
 
 /// mkdir -p of an absolute path: every part that is missing.
@@ -231,36 +241,23 @@ fn make_dirs(path: &[u8]) -> Result<()> {
 }
 
 /// A control file that stays open while one value after the other goes into it.
-struct Kept {
+struct ControlFile {
     path: &'static [u8],
-    fd: i32,
+    fd: Fd,
 }
 
-impl Kept {
+impl ControlFile {
     fn write(&mut self, path: &'static [u8], value: &[u8]) -> Result<()> {
         if self.path != path {
-            self.close();
-            self.fd = sys::openat(AT_FDCWD, path, O_WRONLY, 0)?;
+            (self.path, self.fd) = (b"", Fd::NONE);
+            self.fd = Fd::new(sys::openat(AT_FDCWD, path, O_WRONLY, 0)?);
             self.path = path;
         }
         // A control file takes a value in one write, wherever in the file.
-        match sys::write(self.fd, value)? {
+        match sys::write(self.fd.raw(), value)? {
             length if length == value.len() => Ok(()),
             _ => Err(EIO),
         }
-    }
-
-    fn close(&mut self) {
-        if self.fd >= 0 {
-            sys::close(self.fd);
-        }
-        (self.path, self.fd) = (b"", -1);
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        self.close();
     }
 }
 

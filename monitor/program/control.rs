@@ -83,14 +83,14 @@ impl Monitor {
         let waits = self.clients[slot].waits;
         self.clients[slot] = Client { fd: 0, waits: Waits::No };
         self.forget_exec_client(slot);
-        if waits == Waits::Freezes && self.state.status() == Status::Paused && self.pause(false).is_ok() {
-            self.event(b"unpause", b"", &[]);
+        if waits == Waits::Freezes && self.record.state.status() == Status::Paused && self.pause(false).is_ok() {
+            self.record.event(b"unpause", b"", &[]);
         }
     }
 
     fn serve(&mut self, slot: usize, request: Request, text: &[u8], fds: &[i32]) {
         let Some(call) = Call::of(&request) else {
-            return self.answer(slot, ENOSYS, self.state.exit_code, Failure::default());
+            return self.answer(slot, ENOSYS, self.record.state.exit_code, Failure::default());
         };
         let result = match call {
             Call::Hello => Ok(()),
@@ -102,10 +102,10 @@ impl Monitor {
                 Ok(()) => return,
                 Err(failure) => {
                     let told = if failure.detail == 0 { Failure::default() } else { failure };
-                    return self.answer(slot, failure.errno, self.state.exit_code, told);
+                    return self.answer(slot, failure.errno, self.record.state.exit_code, told);
                 }
             },
-            Call::Wait(Until::Stopped) if self.state.status() == Status::Restarting => Ok(()),
+            Call::Wait(Until::Stopped) if self.record.state.status() == Status::Restarting => Ok(()),
             Call::Wait(until) => {
                 self.clients[slot].waits = match until {
                     Until::Stopped => Waits::Stop,
@@ -120,15 +120,15 @@ impl Monitor {
             }),
             Call::Unpause => self.pause(false),
             Call::NoRestart => {
-                self.no_restart = true;
-                self.answer(slot, 0, self.state.exit_code, Failure::default());
+                self.restarts.end();
+                self.answer(slot, 0, self.record.state.exit_code, Failure::default());
                 return self.give_up_restart();
             }
             Call::Policy { name, bound } => {
-                self.policy = crate::restart::Policy { name, most: bound };
+                self.restarts.policy = crate::restart::Policy { name, most: bound };
                 Ok(())
             }
-            Call::Limits => self.take_limits(fds),
+            Call::Limits => self.groups.take_limits(fds).inspect(|()| self.oom.set_file(self.groups.oom_file())),
             Call::Network => {
                 let changed = self.change_network(fds);
                 fds.iter().copied().for_each(sys::close);
@@ -140,13 +140,13 @@ impl Monitor {
             Call::HoldOff => self.hold_off(slot),
             Call::EndInput => self.end_input(),
             Call::Attributes => {
-                self.set_attributes(text);
+                self.record.set_attributes(text);
                 Ok(())
             }
             // Of a boot message.
             Call::Go | Call::NewNetwork => Err(ENOSYS),
         };
-        self.answer(slot, result.err().unwrap_or(0), self.state.exit_code, Failure::default());
+        self.answer(slot, result.err().unwrap_or(0), self.record.state.exit_code, Failure::default());
     }
 
     pub fn answer(&mut self, slot: usize, errno: i32, value: i32, failure: Failure) {
@@ -155,7 +155,7 @@ impl Monitor {
 
     /// With the mount namespace of a volume of this name.
     fn answer_volume(&mut self, slot: usize, name: &[u8]) {
-        let volume = self.plan.each::<Volume>().find(|(_, volume)| volume.name == name);
+        let volume = self.plan.plan().each::<Volume>().find(|(_, volume)| volume.name == name);
         let fd = volume.and_then(|(_, volume)| self.volumes.get(volume.index as usize).copied());
         let found = fd.filter(|fd| *fd >= 0);
         let errno = if found.is_some() { 0 } else { ENOENT };
@@ -163,7 +163,7 @@ impl Monitor {
     }
 
     fn hold_off(&mut self, slot: usize) -> Result<()> {
-        if self.state.status() != Status::Restarting || self.restart_at == 0 {
+        if self.record.state.status() != Status::Restarting || self.restarts.due() == 0 {
             return Err(ESRCH);
         }
         self.clients[slot].waits = Waits::HoldsOff;
@@ -177,7 +177,7 @@ impl Monitor {
     }
 
     fn answer_with(&mut self, slot: usize, errno: i32, value: i32, failure: Failure, pass: Option<i32>) {
-        let flags = self.state.flags;
+        let flags = self.record.state.flags;
         let answer = Answer { magic: MESSAGE_MAGIC, version: VERSION, errno, value, flags, reserved: 0, failure };
         let fd = self.clients[slot].fd;
         // A client that asks and does not take its answers is let go: it is not waited for, and no answer is left out.
@@ -192,28 +192,30 @@ impl Monitor {
             let waits = self.clients[slot].waits;
             if waits == Waits::Stop || last && waits == Waits::End {
                 self.clients[slot].waits = Waits::No;
-                self.answer(slot, 0, self.state.exit_code, Failure::default());
+                self.answer(slot, 0, self.record.state.exit_code, Failure::default());
             }
         }
     }
 
     fn signal(&mut self, signal: u32, by_hand: bool) -> Result<()> {
         if self.init == 0 {
-            if by_hand && self.state.status() == Status::Restarting {
+            if by_hand && self.record.state.status() == Status::Restarting {
                 // It ended between the look of who asks and now: what is to end is the waiting.
-                self.no_restart = true;
+                self.restarts.end();
                 self.give_up_restart();
                 return Ok(());
             }
             return Err(ESRCH);
         }
         sys::pidfd_signal(self.init_pidfd, signal)?;
-        self.no_restart |= by_hand;
+        if by_hand {
+            self.restarts.end();
+        };
         if signal == sys::SIGKILL {
             // Frozen, it could not die, and nobody may freeze it now.
             self.killed = true;
-            if self.state.status() == Status::Paused {
-                self.freeze(false)?;
+            if self.record.state.status() == Status::Paused {
+                self.groups.freeze(false)?;
             }
         }
         Ok(())
@@ -226,17 +228,17 @@ impl Monitor {
         if pause && self.exec_is_launching() {
             return Err(EAGAIN);
         }
-        self.freeze(pause)?;
+        self.groups.freeze(pause)?;
         for client in self.clients.iter_mut().filter(|client| client.waits == Waits::Freezes) {
             client.waits = Waits::No;
         }
-        self.state.status = if pause { Status::Paused } else { Status::Running } as u32;
+        self.record.state.status = if pause { Status::Paused } else { Status::Running } as u32;
         if pause {
             self.end_health()
         } else {
             self.resume_health()
         }
-        self.write_state(false);
+        self.record.write(false);
         Ok(())
     }
 

@@ -250,11 +250,11 @@ impl Monitor {
     /// Reads what the plan says of names. What it does not say does not hold any more.
     pub fn read_resolver(&mut self) {
         let dns = &mut self.dns;
-        (dns.server_count, dns.network_count, dns.aliases) = (0, 0, self.plan.find());
-        if let Some(resolver) = self.plan.find() {
+        (dns.server_count, dns.network_count, dns.aliases) = (0, 0, self.plan.plan().find());
+        if let Some(resolver) = self.plan.plan().find() {
             dns.read_names(resolver);
         }
-        if let Some(servers) = self.plan.find() {
+        if let Some(servers) = self.plan.plan().find() {
             dns.read_servers(servers);
         }
     }
@@ -783,7 +783,7 @@ impl Monitor {
     fn lives(&mut self, entry: &Entry) -> bool {
         let mut record = [0u8; 16];
         let at = u64::from(entry.slot) * STATE_LEN as u64;
-        let owner = sys::pread(self.run_states, &mut record, at).is_ok() && record[8..16] == entry.id;
+        let owner = sys::pread(self.record.run_states(), &mut record, at).is_ok() && record[8..16] == entry.id;
         owner && sys::byte_is_locked(self.dns.alive, u64::from(entry.slot))
     }
 }

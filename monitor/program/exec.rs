@@ -3,10 +3,10 @@
 use crate::boot::{MAX_EXECS, Monitor};
 use crate::child::{self, Launch, errno, os};
 use crate::entry;
+use crate::events::Value;
 use crate::health::CHECK;
 use crate::life::{REPORT, failure_of, replace, token, word};
 use crate::ops::{Bad, Plan};
-use crate::record::Value;
 use crate::sys::{self, *};
 use crate::walls::Wall;
 use crate::wire::*;
@@ -98,7 +98,7 @@ impl Monitor {
         if self.init == 0 {
             return Err(errno(ESRCH));
         }
-        if self.state.status() == Status::Paused {
+        if self.record.state.status() == Status::Paused {
             return Err(errno(EAGAIN));
         }
         if fds.len() != wanted {
@@ -182,7 +182,7 @@ impl Monitor {
 
     fn try_fork_exec(&mut self, header: &Header, plan: Plan, ends: [i32; 3], direct: [bool; 3]) -> Result<Forked> {
         let report = sys::report_pair()?;
-        let cgroup2 = (self.cgroup2 >= 0).then_some(self.cgroup2);
+        let cgroup2 = self.groups.unified();
         let forked = match Wall::EnterConfined.stands() {
             true => sys::fork(0, cgroup2),
             false => self.fork_inside(cgroup2),
@@ -193,7 +193,7 @@ impl Monitor {
                 report: report[1],
                 stdio: ends,
                 direct,
-                cgroups: &self.cgroups[..self.cgroup_count],
+                cgroups: self.groups.files(),
                 starts: false,
                 namespaces: &[],
                 volumes: &[],
@@ -458,7 +458,7 @@ impl Monitor {
             let extras = [(&b"exitCode"[..], Value::Number(i64::from(code))), (b"execID", Value::Text(&id))];
             // The asking program may have an older library, which says no id.
             let known = if id[0] == 0 { 1 } else { 2 };
-            self.event(b"exec_die", b"", &extras[..known]);
+            self.record.event(b"exec_die", b"", &extras[..known]);
             if let Some(client) = client {
                 self.answer(client, 0, code, Failure::default());
             }
@@ -488,7 +488,7 @@ impl Monitor {
             phase,
             pid: exec.pid,
             exit_code,
-            monitor_pid: self.state.monitor_pid,
+            monitor_pid: self.record.state.monitor_pid,
             reserved: 0,
         };
         let _ = sys::pwrite(exec.state_file, &state.to_bytes(), 0);
@@ -519,8 +519,7 @@ impl Monitor {
             if self.worker_ended(pid) {
                 continue;
             }
-            let signal = status & 0x7f;
-            self.exec_ended(pid, if signal == 0 { status >> 8 & 0xff } else { 128 + signal });
+            self.exec_ended(pid, crate::exits::code_of(status));
         }
     }
 }

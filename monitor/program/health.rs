@@ -4,9 +4,9 @@
 //! follows from it into the state record, changes into the journal.
 
 use crate::boot::{MAX_EXECS, Monitor};
+use crate::events::Value;
 use crate::life;
 use crate::ops::{self, Bad, Plan};
-use crate::record::Value;
 use crate::sys::{self, *};
 use crate::wire::*;
 
@@ -77,8 +77,8 @@ impl Monitor {
         if self.health.plan.is_none() {
             return;
         }
-        (self.state.health, self.state.failing_streak) = (HEALTH_STARTING, 0);
-        self.write_state(false);
+        (self.record.state.health, self.record.state.failing_streak) = (HEALTH_STARTING, 0);
+        self.record.write(false);
         self.resume_health();
     }
 
@@ -95,7 +95,7 @@ impl Monitor {
             return;
         }
         (self.health.next, self.health.deadline) = (0, 0);
-        self.state.health = HEALTH_UNHEALTHY;
+        self.record.state.health = HEALTH_UNHEALTHY;
         if self.exec_is_there(CHECK) {
             self.health.abandoned = true;
             self.kill_exec(CHECK);
@@ -131,8 +131,8 @@ impl Monitor {
         self.health.result = HealthResult { start_ns: sys::now(), ..HealthResult::default() };
         self.health.deadline = now + self.health.timeout;
         let id = self.health.id;
-        self.event(b"exec_create: ", command, &[(b"execID", Value::Text(&id))]);
-        self.event(b"exec_start: ", command, &[(b"execID", Value::Text(&id))]);
+        self.record.event(b"exec_create: ", command, &[(b"execID", Value::Text(&id))]);
+        self.record.event(b"exec_start: ", command, &[(b"execID", Value::Text(&id))]);
         if let Err(errno) = self.exec_check(plan) {
             self.check_ended(None, Failure { step: STEP_MONITOR, errno, ..Failure::default() });
         }
@@ -161,20 +161,22 @@ impl Monitor {
     }
 
     fn judge(&mut self, result: &HealthResult) {
-        let before = self.state.health;
+        let before = self.record.state.health;
         if result.exit_code == 0 {
-            (self.state.health, self.state.failing_streak) = (HEALTH_HEALTHY, 0);
-        } else if before != HEALTH_STARTING || result.start_ns - self.state.started_ns >= self.health.start_period {
-            self.state.failing_streak += 1;
-            if self.state.failing_streak >= self.health.retries {
-                self.state.health = HEALTH_UNHEALTHY;
+            (self.record.state.health, self.record.state.failing_streak) = (HEALTH_HEALTHY, 0);
+        } else if before != HEALTH_STARTING
+            || result.start_ns - self.record.state.started_ns >= self.health.start_period
+        {
+            self.record.state.failing_streak += 1;
+            if self.record.state.failing_streak >= self.health.retries {
+                self.record.state.health = HEALTH_UNHEALTHY;
             }
         }
-        self.write_state(false);
-        match self.state.health {
+        self.record.write(false);
+        match self.record.state.health {
             now if now == before => {}
-            HEALTH_HEALTHY => self.event(b"health_status: ", b"healthy", &[]),
-            _ => self.event(b"health_status: ", b"unhealthy", &[]),
+            HEALTH_HEALTHY => self.record.event(b"health_status: ", b"healthy", &[]),
+            _ => self.record.event(b"health_status: ", b"unhealthy", &[]),
         }
     }
 

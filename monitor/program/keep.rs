@@ -41,7 +41,11 @@ impl Monitor {
         }
         let mut path = [0u8; 64];
         let mut w = Writer::new(&mut path);
-        w.bytes(b"/proc/").number(i64::from(self.state.monitor_pid)).bytes(b"/fd/").number(i64::from(net)).bytes(b"\0");
+        w.bytes(b"/proc/")
+            .number(i64::from(self.record.state.monitor_pid))
+            .bytes(b"/fd/")
+            .number(i64::from(net))
+            .bytes(b"\0");
         let _ = sys::unlinkat(self.run_dir, LINK, 0);
         // Whoever made the interfaces seldom looks there again.
         let _ = sys::symlinkat(w.done(), self.run_dir, LINK);
@@ -50,11 +54,11 @@ impl Monitor {
 
     /// Before a restart: what the plan does not keep any more goes.
     pub fn keep_over_restart(&mut self) {
-        if self.kept.net >= 0 && self.plan.has::<KeepNet>() {
-            self.state.kept += 1;
+        if self.kept.net >= 0 && self.plan.plan().has::<KeepNet>() {
+            self.record.state.kept += 1;
             return;
         }
-        self.state.kept = 0;
+        self.record.state.kept = 0;
         self.let_network_go();
     }
 

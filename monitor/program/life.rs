@@ -2,10 +2,12 @@
 
 use crate::boot::Monitor;
 use crate::child::{self, Launch};
+use crate::events::Value;
+use crate::exits::{code_of, code_of_failure};
 use crate::ops;
-use crate::record::Value;
 use crate::streams::{STDERR, STDOUT};
 use crate::sys::{self, *};
+use crate::timers;
 use crate::userns::Made;
 use crate::walls::Wall;
 use crate::wire::*;
@@ -22,8 +24,6 @@ pub const REPORT: u32 = 8;
 pub const OOM: u32 = 9;
 pub const WISH: u32 = 10;
 
-/// How long until it is looked again whether a restart is still held off.
-const HELD_OFF_NS: i64 = 20_000_000;
 /// How long clients may take what is left of the output of a container that ended.
 const LINGER_MS: i32 = 10_000;
 
@@ -33,8 +33,7 @@ pub fn token(kind: u32, index: u32) -> u64 {
 
 /// The first start, then the loop until the container has ended for good.
 pub fn run(monitor: &mut Monitor) -> ! {
-    monitor.pause = crate::restart::Pause::FIRST;
-    monitor.set_status(Status::Starting, true);
+    monitor.record.set_status(Status::Starting, true);
     if let Err(failure) = monitor.start() {
         monitor.start_failed(failure);
     } else {
@@ -49,13 +48,13 @@ pub fn run(monitor: &mut Monitor) -> ! {
             monitor.dispatch((event.data >> 32) as u32, event.data as u32 as usize);
         }
         let now = sys::monotonic();
-        if monitor.restart_at > 0 && now >= monitor.restart_at {
+        if timers::is_due(monitor.restarts.due(), now) {
             monitor.restart();
         }
         monitor.health_due(now);
         monitor.end_late_execs(now);
         monitor.worker_tick(now);
-        if monitor.tidy_at > 0 && now >= monitor.tidy_at {
+        if timers::is_due(monitor.tidy_at, now) {
             monitor.tidy_at = 0;
             sys::drop_stack();
         }
@@ -90,11 +89,9 @@ impl Given {
 impl Monitor {
     /// Until something is due: a restart, a health check or its end.
     fn wait_ms(&self) -> i32 {
-        let due = [self.restart_at, self.health.due(), self.worker.due, self.exec_due(), self.tidy_at]
-            .into_iter()
-            .filter(|&at| at > 0)
-            .min();
-        due.map_or(-1, |at| ((at - sys::monotonic()).max(0) / 1_000_000 + 1).min(60_000) as i32)
+        let due =
+            timers::earliest([self.restarts.due(), self.health.due(), self.worker.due, self.exec_due(), self.tidy_at]);
+        timers::wait_ms(due, sys::monotonic())
     }
 
     fn dispatch(&mut self, kind: u32, index: usize) {
@@ -109,27 +106,22 @@ impl Monitor {
         }
     }
 
-    fn set_status(&mut self, status: Status, durable: bool) {
-        self.state.status = status as u32;
-        self.write_state(durable);
-    }
-
     /// Makes cgroups and streams, clones the child, waits until it executes the program.
     fn start(&mut self) -> core::result::Result<(), Failure> {
-        self.network_events(b"connect");
-        self.volume_events(STRING_MOUNTED);
+        self.record.network_events(self.plan.plan(), b"connect");
+        self.record.volume_events(self.plan.plan(), STRING_MOUNTED);
         self.start_process().inspect_err(|_| {
-            self.network_events(b"disconnect");
-            self.volume_events(STRING_UNMOUNTED);
+            self.record.network_events(self.plan.plan(), b"disconnect");
+            self.record.volume_events(self.plan.plan(), STRING_UNMOUNTED);
         })
     }
 
     fn start_process(&mut self) -> core::result::Result<(), Failure> {
-        self.make_cgroups(false)?;
+        self.groups.make(false)?;
         let mut given = Given::NONE;
         let forked = self.fork_first(&mut given);
         let kept = match &forked {
-            Ok((pid, _)) => self.keep_network(self.plan, *pid, &given.made),
+            Ok((pid, _)) => self.keep_network(self.plan.plan(), *pid, &given.made),
             Err(_) => Ok(()),
         };
         let kept = kept.map_err(|errno| Failure { step: STEP_MONITOR, errno, ..Failure::default() });
@@ -161,8 +153,9 @@ impl Monitor {
         (pid, pidfd): (i32, i32),
         appeared: &mut i32,
     ) -> core::result::Result<(), Failure> {
-        self.make_cgroups(true)?;
-        self.hand_groups(report);
+        self.groups.make(true)?;
+        self.oom.begin(self.groups.oom_file());
+        self.groups.hand(report);
         self.start_worker().map_err(|errno| Failure { step: STEP_MONITOR, errno, ..Failure::default() })?;
         self.await_worker().map_err(|errno| Failure { step: STEP_WORKER, errno, ..Failure::default() })?;
         // Without this word the first process does not come to its program. One that is gone has said why.
@@ -175,7 +168,7 @@ impl Monitor {
 
     /// Whether nobody waits for the mounts to go: what is bound from the host's tree goes with the process.
     fn may_keep_mounts(&self) -> bool {
-        self.plan.each::<ops::Bind>().all(|(_, bind)| bind.flags & BIND_OWN != 0)
+        self.plan.plan().each::<ops::Bind>().all(|(_, bind)| bind.flags & BIND_OWN != 0)
     }
 
     /// Clones the first process. What it was given is in `given`, however far this came.
@@ -188,11 +181,11 @@ impl Monitor {
             self.make_pipes(&mut given.ends).map_err(failed)?;
         }
         given.report = sys::report_pair().map_err(failed)?;
-        let cgroup2 = (self.cgroup2 >= 0).then_some(self.cgroup2);
-        if self.plan.has::<ops::Net>() {
+        let cgroup2 = self.groups.unified();
+        if self.plan.plan().has::<ops::Net>() {
             given.host_link = sys::netlink(sys::NETLINK_ROUTE).map_err(failed)?;
         }
-        let pids = self.plan.each::<ops::JoinNs>().find(|(_, join)| u64::from(join.kind) == CLONE_NEWPID);
+        let pids = self.plan.plan().each::<ops::JoinNs>().find(|(_, join)| u64::from(join.kind) == CLONE_NEWPID);
         // With the wall off the child itself is made in there.
         let mut own = -1;
         if let (Some((step, join)), false) = (pids, Wall::EnterConfined.stands()) {
@@ -217,11 +210,11 @@ impl Monitor {
         let forked = sys::fork(new, cgroup2);
         if let Ok((0, _)) = forked {
             child::run(&Launch {
-                plan: self.plan,
+                plan: self.plan.plan(),
                 report: given.report[1],
                 stdio: given.ends,
                 direct,
-                cgroups: &self.cgroups[..self.cgroup_count],
+                cgroups: self.groups.files(),
                 starts: true,
                 namespaces: &self.namespaces,
                 volumes: &self.volumes,
@@ -231,7 +224,7 @@ impl Monitor {
                 init: -1,
                 devpts: -1,
                 host_link: given.host_link,
-                restarts: self.state.restarts,
+                restarts: self.record.state.restarts,
                 enters: pids.is_some() && Wall::EnterConfined.stands(),
                 others: true,
                 net_goes_on,
@@ -324,13 +317,13 @@ impl Monitor {
         self.init = pid;
         self.killed = false;
         self.init_pidfd = pidfd;
-        self.state.pid = pid;
-        self.state.pid_start = start_time(pid);
-        self.state.started_ns = sys::now();
-        self.state.failure = Failure::default();
-        self.state.flags = 0;
-        self.set_status(Status::Running, true);
-        self.event(b"start", b"", &[]);
+        self.record.state.pid = pid;
+        self.record.state.pid_start = start_time(pid);
+        self.record.state.started_ns = sys::now();
+        self.record.state.failure = Failure::default();
+        self.record.state.flags = 0;
+        self.record.set_status(Status::Running, true);
+        self.record.event(b"start", b"", &[]);
         self.enable_inputs();
         self.begin_health();
     }
@@ -354,10 +347,10 @@ impl Monitor {
     /// The first start failed: nothing ran, nothing stays, the library knows why.
     fn start_failed(&mut self, failure: Failure) -> ! {
         self.stop_streams();
-        self.remove_cgroups();
+        self.groups.remove(self.plan.plan());
         self.release_network();
-        self.state.failure = failure;
-        self.set_status(Status::Created, true);
+        self.record.state.failure = failure;
+        self.record.set_status(Status::Created, true);
         let _ = sys::unlinkat(self.run_dir, b"ctl\0", 0);
         sys::close(self.lock);
         self.answer_start(failure);
@@ -398,23 +391,23 @@ impl Monitor {
         sys::close(self.init_pidfd);
         self.init_pidfd = -1;
         if self.header.flags & FLAG_SHARED_PIDS != 0 {
-            self.kill_groups();
+            crate::cgroup::kill_groups(self.plan.plan());
         }
         self.stop_streams();
         self.end_oom();
-        let ran = sys::now() - self.state.started_ns;
-        (self.state.pid, self.state.pid_start) = (0, 0);
-        self.state.exit_code = code;
-        self.state.finished_ns = sys::now();
-        if self.no_restart {
-            self.state.flags |= STATE_MANUAL;
+        let ran = sys::now() - self.record.state.started_ns;
+        (self.record.state.pid, self.record.state.pid_start) = (0, 0);
+        self.record.state.exit_code = code;
+        self.record.state.finished_ns = sys::now();
+        if self.restarts.ended() {
+            self.record.state.flags |= STATE_MANUAL;
         }
         let again = self.wants_restart(code);
         // The event comes after the record: who hears of the end must find it ended.
-        self.set_status(if again { Status::Restarting } else { Status::Exited }, true);
-        self.event(b"die", b"", &[(b"exitCode", Value::Number(i64::from(code)))]);
-        self.network_events(b"disconnect");
-        self.volume_events(STRING_UNMOUNTED);
+        self.record.set_status(if again { Status::Restarting } else { Status::Exited }, true);
+        self.record.event(b"die", b"", &[(b"exitCode", Value::Number(i64::from(code)))]);
+        self.record.network_events(self.plan.plan(), b"disconnect");
+        self.record.volume_events(self.plan.plan(), STRING_UNMOUNTED);
         if again {
             self.plan_restart(ran);
         } else {
@@ -423,33 +416,33 @@ impl Monitor {
     }
 
     fn wants_restart(&self, code: i32) -> bool {
-        !self.no_restart && self.policy.restarts_after(code, self.state.restarts)
+        self.restarts.follows(code, self.record.state.restarts)
     }
 
     fn plan_restart(&mut self, ran: i64) {
-        self.state.restarts += 1;
+        self.record.state.restarts += 1;
         self.keep_over_restart();
-        self.restart_at = sys::monotonic() + self.pause.after(ran);
+        self.restarts.plan(sys::monotonic(), ran);
         replace(&mut self.mounts, -1);
-        self.remove_cgroups();
-        self.set_status(Status::Restarting, true);
+        self.groups.remove(self.plan.plan());
+        self.record.set_status(Status::Restarting, true);
         self.answer_waiters(false);
     }
 
     fn restart(&mut self) {
         if self.is_held_off() {
-            self.restart_at = sys::monotonic() + HELD_OFF_NS;
+            self.restarts.hold_off(sys::monotonic());
             return;
         }
-        self.restart_at = 0;
+        self.restarts.take();
         // The next overlay wants the directories for itself.
         replace(&mut self.root, -1);
         if let Err(failure) = self.start() {
-            self.state.failure = failure;
+            self.record.state.failure = failure;
             self.stop_streams();
-            self.state.exit_code = exit_code_of(failure);
-            self.state.finished_ns = sys::now();
-            if self.wants_restart(self.state.exit_code) {
+            self.record.state.exit_code = code_of_failure(failure);
+            self.record.state.finished_ns = sys::now();
+            if self.wants_restart(self.record.state.exit_code) {
                 self.plan_restart(0);
             } else {
                 self.finish();
@@ -459,11 +452,30 @@ impl Monitor {
         }
     }
 
+    /// Watches for kills from now on; one that came before is announced at once.
+    fn watch_oom(&mut self) {
+        self.oom.watch(self.epoll);
+        self.check_oom();
+    }
+
+    /// Announces a kill that no event has announced.
+    fn check_oom(&mut self) {
+        if self.oom.check() {
+            self.record.state.flags |= STATE_OOM;
+            self.record.write(false);
+            self.record.event(b"oom", b"", &[]);
+        }
+    }
+
+    fn end_oom(&mut self) {
+        self.check_oom();
+        self.oom.end();
+    }
+
     /// A pending restart is given up.
     pub fn give_up_restart(&mut self) {
-        if self.restart_at > 0 {
-            self.restart_at = 0;
-            self.state.flags |= STATE_MANUAL;
+        if self.restarts.take() {
+            self.record.state.flags |= STATE_MANUAL;
             self.finish();
         }
     }
@@ -472,16 +484,16 @@ impl Monitor {
     /// others may want at once, are free by then, too. Who starts or removes the container waits for the lock, and so
     /// for all that is released here.
     fn finish(&mut self) -> ! {
-        if self.state.status() != Status::Exited {
-            self.set_status(Status::Exited, true);
+        if self.record.state.status() != Status::Exited {
+            self.record.set_status(Status::Exited, true);
         }
         self.end_execs();
         if !self.has_networks() {
             self.answer_waiters(true);
         }
-        if self.remove_cgroups() {
-            self.state.flags |= STATE_SWEPT;
-            self.write_state(false);
+        if self.groups.remove(self.plan.plan()) {
+            self.record.state.flags |= STATE_SWEPT;
+            self.record.write(false);
         }
         self.release_network();
         let _ = sys::unlinkat(self.run_dir, b"ctl\0", 0);
@@ -548,22 +560,6 @@ pub fn replace(place: &mut i32, fd: i32) {
         sys::close(*place);
     }
     *place = fd;
-}
-
-/// Exit code by the shells' convention: 128 + signal for a killed process.
-fn code_of(status: i32) -> i32 {
-    let signal = status & 0x7f;
-    if signal == 0 { status >> 8 & 0xff } else { 128 + signal }
-}
-
-/// Exit code of a start that failed: 127 not found, 126 not executable, 128 anything else.
-pub fn exit_code_of(failure: Failure) -> i32 {
-    match failure.errno {
-        _ if failure.detail == DETAIL_NOT_IN_PATH => 127,
-        ENOENT if failure.detail == 0 => 127,
-        EACCES | EPERM => 126,
-        _ => 128,
-    }
 }
 
 /// Field 22 of /proc/PID/stat: clock ticks since boot.

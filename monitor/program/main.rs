@@ -37,12 +37,18 @@ mod control;
 mod deflate;
 mod dns;
 mod entry;
+#[path = "../src/events.rs"]
+mod events;
 mod exec;
+#[path = "../src/exits.rs"]
+mod exits;
+mod fd;
 #[allow(dead_code)]
 #[path = "../src/filter.rs"]
 mod filter;
 mod gzip;
 mod health;
+mod in_force;
 #[path = "../src/jsonlog.rs"]
 mod jsonlog;
 mod keep;
@@ -51,6 +57,8 @@ mod logfile;
 mod memory;
 mod net;
 mod oom;
+#[path = "../src/oom_count.rs"]
+mod oom_count;
 #[allow(dead_code)]
 #[path = "../src/ops.rs"]
 mod ops;
@@ -71,6 +79,8 @@ mod rotate;
 mod streams;
 #[path = "../src/text.rs"]
 mod text;
+#[path = "../src/timers.rs"]
+mod timers;
 mod user;
 mod userns;
 #[path = "../src/users.rs"]

@@ -102,8 +102,7 @@ impl Monitor {
         if taken.is_err() {
             sys::unmap(bytes);
         }
-        let old = core::mem::replace(&mut self.plan, taken?);
-        self.drop_plan(old);
+        self.plan.replace(taken?);
         self.read_resolver();
         if self.worker.pid > 0 {
             let _ = self.order(Word { what: PLAN, ..Word::default() }, &[plan_file]);
@@ -128,10 +127,10 @@ impl Monitor {
 
     /// Takes what keeps the published ports out of the descriptors that the start brought.
     pub fn take_ports(&mut self) {
-        if let Some(ops::Hold { index }) = self.plan.find() {
+        if let Some(ops::Hold { index }) = self.plan.plan().find() {
             self.hold = self.take_descriptor(index);
         }
-        if let Some(ops::RelayQueue { index }) = self.plan.find() {
+        if let Some(ops::RelayQueue { index }) = self.plan.plan().find() {
             let fd = self.take_descriptor(index);
             if fd >= 0 {
                 self.take_relays(fd);
@@ -189,14 +188,16 @@ impl Monitor {
 
     /// Whether it has addresses, which nobody else gets while the lock is held.
     pub fn has_networks(&self) -> bool {
-        self.plan.has::<ops::Net>() || self.plan.has::<ops::FirewallEnd>() || self.plan.has::<ops::Hold>()
+        self.plan.plan().has::<ops::Net>()
+            || self.plan.plan().has::<ops::FirewallEnd>()
+            || self.plan.plan().has::<ops::Hold>()
     }
 
     /// The container has ended for good: its ports lead nowhere any more, and are free for others.
     pub fn release_network(&mut self) {
         self.end_relays();
         self.let_network_go();
-        if let Some(ops::FirewallEnd { messages }) = self.plan.find() {
+        if let Some(ops::FirewallEnd { messages }) = self.plan.plan().find() {
             // Left open to this process's end: whoever closes such a socket waits until the kernel has freed what was
             // taken out, some milliseconds, and everybody else's change of a firewall with it.
             if let Ok(socket) = sys::netlink(NETLINK_NETFILTER) {

@@ -257,10 +257,10 @@ impl Monitor {
         for count in self.worker.under_way.into_iter().flatten() {
             under_way += count.swap(0, Ordering::AcqRel).min(1 << 32);
         }
-        self.worker.lost = self.state.log_lost.saturating_add(under_way);
+        self.worker.lost = self.record.state.log_lost.saturating_add(under_way);
         if under_way > 0 {
-            self.state.log_lost = self.worker.lost;
-            self.write_state(false);
+            self.record.state.log_lost = self.worker.lost;
+            self.record.write(false);
         }
         // Streams of processes that were started further are gone with their clients': they see the end.
         self.hang_up_execs();
@@ -410,9 +410,9 @@ impl Monitor {
 
     fn note_lost(&mut self, count: u64) {
         let lost = self.worker.lost.saturating_add(count);
-        if lost > self.state.log_lost {
-            self.state.log_lost = lost;
-            self.write_state(false);
+        if lost > self.record.state.log_lost {
+            self.record.state.log_lost = lost;
+            self.record.write(false);
         }
     }
 

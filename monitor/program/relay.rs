@@ -166,7 +166,7 @@ impl Monitor {
         if wanted <= there {
             return;
         }
-        let planned = self.plan.find::<ops::Relay>().map_or(0, |relay| relay.ports.len());
+        let planned = self.plan.plan().find::<ops::Relay>().map_or(0, |relay| relay.ports.len());
         let Ok(room) = sys::map_slice(wanted.max(planned)) else { return };
         if let Some(old) = self.relay.ports.take() {
             room[..self.relay.count].copy_from_slice(&old[..self.relay.count]);
@@ -243,7 +243,7 @@ impl Monitor {
 
     /// Where a port leads now. None: nowhere, for the moment.
     fn relay_target(&self, key: &[u8; RELAY_KEY]) -> Option<Target> {
-        passage::find(self.plan.find::<ops::Relay>()?.ports, key)
+        passage::find(self.plan.plan().find::<ops::Relay>()?.ports, key)
     }
 
     fn connections(&mut self, port: Port) {

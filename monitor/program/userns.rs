@@ -34,7 +34,7 @@ const KINDS: [(u64, &[u8]); 3] =
 impl Monitor {
     /// Makes what the plan says of a user namespace; without a word of it there is none.
     pub fn make_userns(&self) -> core::result::Result<Made, Failure> {
-        let Some((step, op)) = self.plan.each::<UserMap>().next() else { return Ok(Made::NONE) };
+        let Some((step, op)) = self.plan.plan().each::<UserMap>().next() else { return Ok(Made::NONE) };
         // A namespace that goes on belongs to the user namespace that goes on with it.
         let again = self.kept.net >= 0;
         let kinds = u64::from(op.namespaces) & if again { !CLONE_NEWNET } else { !0 };

@@ -87,7 +87,7 @@ impl Monitor {
         let _ = sys::prctl(PR_SET_NAME, c"coracle-worker".as_ptr() as usize);
         sys::prctl(PR_SET_PDEATHSIG, SIGKILL as usize)?;
         crate::logfile::begin(&mut self.log)?;
-        let states = reopened(self.run_states)?;
+        let states = reopened(self.record.run_states())?;
         let (orders, wishes) = (self.worker.orders[1], self.worker.wishes[1]);
         self.worker.pid = 0;
         let mut highest = 0;
@@ -100,7 +100,8 @@ impl Monitor {
             highest = highest.max(fd);
         }
         kept.close_others(highest)?;
-        (self.run_states, self.lock, self.epoll) = (states, -1, sys::epoll_create()?);
+        self.record.replace_run_states(states);
+        (self.lock, self.epoll) = (-1, sys::epoll_create()?);
         // The files of names, and who lives: both lie in the directory of all that runs.
         let running = sys::openat(self.run_dir, b"../..\0", O_PATH | O_DIRECTORY, 0)?;
         confine::enter_root(running)?;
@@ -224,8 +225,7 @@ impl Monitor {
         sys::close(file);
         // The launcher has read it before.
         if let Some(Ok(plan)) = plan.ok().map(Plan::check) {
-            let old = core::mem::replace(&mut self.plan, plan);
-            self.drop_plan(old);
+            self.plan.replace(plan);
             self.read_resolver();
             // Packets on their way went to where the ports led before.
             self.end_relayed();

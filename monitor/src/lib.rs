@@ -9,6 +9,10 @@ pub mod call;
 #[cfg(any(test, fuzzing))]
 mod deflate;
 pub mod encode;
+#[cfg(test)]
+mod events;
+#[cfg(test)]
+mod exits;
 pub mod filter;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
@@ -20,6 +24,8 @@ mod jsonlog;
 #[allow(unused_attributes)]
 #[path = "../lines/lib.rs"]
 mod lines;
+#[cfg(test)]
+mod oom_count;
 pub mod ops;
 #[cfg(test)]
 mod ops_tests;
@@ -30,6 +36,8 @@ mod question;
 #[cfg(test)]
 mod restart;
 pub mod text;
+#[cfg(test)]
+mod timers;
 #[cfg(any(test, fuzzing))]
 mod users;
 pub mod walls;

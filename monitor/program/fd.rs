@@ -1,0 +1,93 @@
+//! Descriptors that are closed when their owner goes.
+
+use crate::sys;
+
+/// A descriptor, or none.
+pub struct Fd(i32);
+
+impl Fd {
+    pub const NONE: Fd = Fd(-1);
+
+    /// Takes a descriptor; a number below 0 is none.
+    pub const fn new(fd: i32) -> Fd {
+        Fd(fd)
+    }
+
+    /// The number, for calls; the descriptor stays here. Below 0: there is none.
+    pub const fn raw(&self) -> i32 {
+        self.0
+    }
+
+    pub const fn is_open(&self) -> bool {
+        self.0 >= 0
+    }
+
+    /// Takes another descriptor in place of this one.
+    pub fn set(&mut self, fd: i32) {
+        if self.0 >= 0 {
+            sys::close(self.0);
+        }
+        self.0 = fd;
+    }
+
+    pub fn close(&mut self) {
+        self.set(-1);
+    }
+
+    /// Gives the descriptor away.
+    pub fn take(&mut self) -> i32 {
+        core::mem::replace(&mut self.0, -1)
+    }
+}
+
+impl Drop for Fd {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Up to `N` descriptors.
+pub struct FdList<const N: usize> {
+    fds: [i32; N],
+    count: usize,
+}
+
+impl<const N: usize> FdList<N> {
+    pub const NONE: FdList<N> = FdList { fds: [-1; N], count: 0 };
+
+    /// Adds a descriptor. One for which there is no room is closed: E2BIG.
+    pub fn push(&mut self, fd: i32) -> sys::Result<()> {
+        match self.fds.get_mut(self.count) {
+            Some(place) => {
+                *place = fd;
+                self.count += 1;
+                Ok(())
+            }
+            None => {
+                sys::close(fd);
+                Err(sys::E2BIG)
+            }
+        }
+    }
+
+    /// The numbers, for calls.
+    pub fn raw(&self) -> &[i32] {
+        &self.fds[..self.count]
+    }
+
+    pub fn close(&mut self) {
+        close_all(self.raw());
+        self.count = 0;
+    }
+}
+
+impl<const N: usize> Drop for FdList<N> {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Closes descriptors; numbers below 0 are none.
+pub fn close_all(fds: &[i32]) {
+    fds.iter().copied().filter(|&fd| fd >= 0).for_each(sys::close);
+}
