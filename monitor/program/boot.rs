@@ -2,79 +2,76 @@
 
 use crate::call::Call;
 use crate::cgroup::Groups;
-use crate::in_force::InForce;
+use crate::control::Control;
+use crate::execs::Execs;
+use crate::fd::Fd;
+use crate::health::Health;
 use crate::life;
+use crate::link::Link;
+use crate::network::Network;
 use crate::oom::Oom;
 use crate::ops::{Bad, Note, Plan};
+use crate::process::Process;
 use crate::record::{Record, RecordFiles};
 use crate::restart::{Policy, Restarts};
 use crate::rotate::Files;
-use crate::streams::Streams;
+use crate::streams;
 use crate::sys::{self, *};
 use crate::wire::*;
 
 /// The boot socket.
 const BOOT: i32 = 3;
 
-/// Requests of one client at a time; the tables below bound everything that a client can make the monitor hold.
-pub const MAX_CLIENTS: usize = 256;
-pub const MAX_EXECS: usize = 64;
-
-/// Everything that the monitor knows. One, static, zero at the beginning: nothing is allocated while it runs but stream
-/// buffers.
+/// The parts of the launcher. One, static, zero at the beginning: nothing is allocated while it runs but stream buffers. The
+/// parts do not know each other, unless one is given to another for a call; the methods here pass on what they bring.
 pub struct Monitor {
     pub header: Header,
-    pub plan: InForce,
-    pub run_dir: i32,
-    pub container_dir: i32,
-    pub lock: i32,
-    pub namespaces: [i32; MAX_FDS],
-    /// Mount namespaces of volumes that are mounted once for all who use them.
-    pub volumes: [i32; MAX_VOLUMES],
+    /// The lock that shows that the container lives.
+    pub lock: Fd,
     pub epoll: i32,
-    pub listener: i32,
-    pub signals: i32,
-    pub groups: Groups,
-    pub oom: Oom,
-    pub record: Record,
-    pub init: i32,
-    pub init_pidfd: i32,
-    pub devpts: i32,
-    /// The container's root. It outlives the container's mount namespace until everybody knows of the end: letting an
-    /// overlay go writes out the whole file system below it, which takes a millisecond, or seconds where others write.
-    pub root: i32,
-    /// The container's mount namespace, kept as long: the process that takes it along takes its time to end.
-    pub mounts: i32,
-    /// When the stack that a further process took is given back, by the monotonic clock; 0: it was.
-    pub tidy_at: i64,
-    pub master: i32,
-    pub stdin: i32,
-    /// Descriptors that the next process gets as its standard streams; -1: it gets pipes.
-    pub direct: [i32; 3],
-    pub streams: Streams,
-    pub log: crate::jsonlog::Log<'static, crate::logfile::LogFile>,
-    pub files: Files,
-    pub worker: crate::orders::Worker,
-    pub clients: [crate::control::Client; MAX_CLIENTS],
-    /// The last one is the health check's.
-    pub execs: [crate::exec::Exec; MAX_EXECS + 1],
-    pub health: crate::health::Health,
-    pub dns: crate::dns::Dns,
-    pub relay: crate::relay::Relay,
-    /// Keeps published ports from other programs; -1: there are none.
-    pub hold: i32,
-    pub kept: crate::keep::Kept,
-    /// A network namespace that nobody is in yet; -1: there is none.
-    pub new_network: i32,
-    pub restarts: Restarts,
-    /// The first process was sent SIGKILL.
-    pub killed: bool,
+    pub signals: Fd,
     /// The receiver of the result of the first start: the boot socket, then nobody.
-    pub boot: i32,
+    pub boot: Fd,
+    pub restarts: Restarts,
+    pub process: Process,
+    pub network: Network,
+    pub oom: Oom,
+    pub groups: Groups,
+    pub supplies: Supplies,
+    pub record: Record,
+    pub control: Control,
+    pub health: Health,
+    pub execs: Execs,
+    pub link: Link,
 }
 
-// SAFETY: all members are integers, arrays of integers, and slices whose static null form is never read: `plan` and the
-// strings are set before anything uses them.
+/// The descriptors that the library brought for starts; below 0: none.
+pub struct Supplies {
+    pub namespaces: [i32; MAX_FDS],
+    /// Mount namespaces of volumes that are mounted once for all containers that use them.
+    pub volumes: [i32; MAX_VOLUMES],
+    /// The next process gets these as its standard streams; -1: it gets pipes.
+    pub direct: [i32; 3],
+    /// A network namespace that nobody is in yet.
+    pub new_network: Fd,
+}
+
+impl Supplies {
+    /// # Safety
+    /// `place` is valid for writing, and nothing refers to it.
+    unsafe fn init(place: *mut Supplies) {
+        // SAFETY: within the structure.
+        unsafe {
+            (&raw mut (*place).namespaces).write([-1; MAX_FDS]);
+            (&raw mut (*place).volumes).write([-1; MAX_VOLUMES]);
+            (&raw mut (*place).direct).write([-1; 3]);
+            (&raw mut (*place).new_network).write(Fd::NONE);
+        }
+    }
+}
+
+// SAFETY: zeroes are values of all members, or of their parts, but for slices and descriptors: `main` writes those before
+// anything reads them.
 static mut MONITOR: core::mem::MaybeUninit<Monitor> = core::mem::MaybeUninit::zeroed();
 
 /// In a child that needs the monitor no more: what the monitor knows reads as zeroes. Where pages are larger than 4 KiB this
@@ -94,18 +91,20 @@ pub extern "C" fn main() -> ! {
     // are written here before the reference is used.
     let monitor = unsafe {
         let place = (&raw mut MONITOR).cast::<Monitor>();
-        (&raw mut (*place).plan).write(InForce::NONE);
-        (&raw mut (*place).groups).write(Groups::new(Plan::EMPTY));
-        (&raw mut (*place).oom).write(Oom::new());
+        (&raw mut (*place).lock).write(Fd::NONE);
+        (&raw mut (*place).signals).write(Fd::NONE);
+        (&raw mut (*place).boot).write(Fd::NONE);
         (&raw mut (*place).restarts).write(Restarts::NONE);
+        (&raw mut (*place).process).write(Process::NONE);
+        (&raw mut (*place).network).write(Network::NONE);
+        (&raw mut (*place).oom).write(Oom::new());
+        (&raw mut (*place).groups).write(Groups::NONE);
+        Supplies::init(&raw mut (*place).supplies);
         Record::init(&raw mut (*place).record);
-        (&raw mut (*place).files).write(Files::NONE);
-        (&raw mut (*place).worker).write(crate::orders::Worker::NONE);
-        Streams::init(&raw mut (*place).streams);
-        (&raw mut (*place).log).write(crate::jsonlog::Log::new(crate::logfile::LogFile::NONE));
-        crate::dns::init(&raw mut (*place).dns);
-        crate::relay::init(&raw mut (*place).relay);
-        crate::exec::init(&raw mut (*place).execs);
+        Control::init(&raw mut (*place).control);
+        Health::init(&raw mut (*place).health);
+        Execs::init(&raw mut (*place).execs);
+        Link::init(&raw mut (*place).link);
         &mut *place
     };
     reset_process();
@@ -218,39 +217,43 @@ fn broken(errno: i32) -> Failure {
 }
 
 impl Monitor {
-    /// Takes the boot messages: descriptors and plan, sessions that are attached before the start, and the word to go.
+    /// Takes the boot messages: descriptors and plan, sessions that are attached before the start, and the call to go.
     fn boot(&mut self) -> core::result::Result<(), Failure> {
         let mut fds = [-1i32; MAX_FDS];
-        let mut bytes = [0u8; REQUEST_LEN];
-        self.new_network = -1;
         let (request, count) = loop {
-            let (got, count) = sys::recv_fds(BOOT, &mut bytes, &mut fds, true).map_err(broken)?;
-            let request = Request::from_bytes(&bytes[..got]).ok_or(broken(EINVAL))?;
+            let (request, count) = receive(&mut fds)?;
             match Call::of(&request) {
-                Some(Call::NewNetwork) => self.new_network = crate::net::new_namespace().map_err(broken)?,
+                Some(Call::NewNetwork) => {
+                    self.supplies.new_network.set(crate::net::new_namespace().map_err(broken)?);
+                }
                 _ => break (request, count),
             }
         };
         if count < BOOT_FDS || request.version != VERSION {
             return Err(broken(EINVAL));
         }
-        self.take_descriptors(&fds, count);
-        self.take_plan(fds[BOOT_PLAN])?;
-        let files = RecordFiles {
-            run_states: fds[BOOT_RUN_STATES],
-            root_states: fds[BOOT_ROOT_STATES],
-            journal: fds[BOOT_EVENTS],
-        };
-        self.record.open(files, self.header.slot);
+        self.boot.set(BOOT);
+        self.lock.set(fds[BOOT_LOCK]);
+        self.supplies.namespaces[..count - BOOT_FDS].copy_from_slice(&fds[BOOT_FDS..count]);
+        let plan = self.take_plan(fds[BOOT_PLAN])?;
+        self.record.open(
+            RecordFiles {
+                run_dir: fds[BOOT_RUN_DIR],
+                run_states: fds[BOOT_RUN_STATES],
+                root_states: fds[BOOT_ROOT_STATES],
+                journal: fds[BOOT_EVENTS],
+            },
+            self.header.slot,
+        );
+        self.prepare_worker(plan, fds[BOOT_CONTAINER_DIR]).map_err(broken)?;
         self.prepare(request)?;
         loop {
-            let (got, count) = sys::recv_fds(BOOT, &mut bytes, &mut fds, true).map_err(broken)?;
-            let request = Request::from_bytes(&bytes[..got]).ok_or(broken(EINVAL))?;
+            let (request, count) = receive(&mut fds)?;
             match Call::of(&request) {
                 Some(Call::Attach { streams }) => {
-                    let _ = self.attach(streams, &fds[..count]);
+                    let _ = streams::attach(&mut self.link, &mut self.supplies.direct, streams, &fds[..count]);
                 }
-                Some(Call::Volume { index }) => match self.volumes.get_mut(index as usize) {
+                Some(Call::Volume { index }) => match self.supplies.volumes.get_mut(index as usize) {
                     Some(place) if count == 1 => *place = fds[0],
                     _ => return Err(broken(EINVAL)),
                 },
@@ -260,74 +263,68 @@ impl Monitor {
         }
     }
 
-    fn take_descriptors(&mut self, fds: &[i32; MAX_FDS], count: usize) {
-        self.run_dir = fds[BOOT_RUN_DIR];
-        self.container_dir = fds[BOOT_CONTAINER_DIR];
-        self.lock = fds[BOOT_LOCK];
-        self.namespaces = [-1; MAX_FDS];
-        self.namespaces[..count - BOOT_FDS].copy_from_slice(&fds[BOOT_FDS..count]);
-        self.boot = BOOT;
-        self.init = 0;
-        (self.init_pidfd, self.devpts, self.master, self.stdin) = (-1, -1, -1, -1);
-        (self.root, self.mounts) = (-1, -1);
-        self.volumes = [-1; MAX_VOLUMES];
-        self.direct = [-1; 3];
-        self.hold = -1;
-        self.kept = crate::keep::Kept::NOTHING;
-    }
-
-    fn take_plan(&mut self, memfd: i32) -> core::result::Result<(), Failure> {
+    /// Reads the plan.
+    fn take_plan(&mut self, memfd: i32) -> core::result::Result<Plan<'static>, Failure> {
         let length = sys::fstat(memfd).map_err(broken)?.size as usize;
         let bytes = sys::map_file(memfd, length).map_err(broken)?;
         sys::close(memfd);
         let plan = Plan::check(bytes).map_err(Bad::failure)?;
-        let header = plan.header().ok_or(broken(EINVAL))?;
-        (self.header, self.plan, self.groups) = (header, InForce::first(plan), Groups::new(plan));
-        self.restarts = Restarts::new(Policy { name: header.restart, most: header.restart_max });
+        self.header = plan.header().ok_or(broken(EINVAL))?;
+        self.groups.set_plan(plan);
+        self.restarts = Restarts::new(Policy { name: self.header.restart, most: self.header.restart_max });
         self.record.read(plan);
-        let mut log_name: &'static [u8] = b"\0";
-        let mut log_attrs: &'static [u8] = b"";
-        for (_, Note { kind, text }) in plan.each() {
-            match kind {
-                STRING_LOG_NAME => log_name = text.cstr(),
-                STRING_LOG_ATTRS => log_attrs = text.bytes(),
-                _ => {}
-            }
-        }
         if let Some(health) = plan.find() {
             self.health.configure(health).map_err(Bad::failure)?;
         }
-        self.read_resolver();
+        Ok(plan)
+    }
+
+    /// The tables that the first worker begins with, and its log.
+    fn prepare_worker(&mut self, plan: Plan<'static>, container_dir: i32) -> Result<()> {
+        let header = &self.header;
+        self.link.set_first_plan(plan);
+        let worker = &mut self.link.worker;
+        worker.flags = header.flags;
+        (worker.run_dir, worker.container_dir) = (self.record.run_dir(), container_dir);
+        worker.run_states = self.record.run_states();
         if header.flags & FLAG_LOG != 0 {
+            let note = |wanted| plan.each::<Note>().find(|(_, note)| note.kind == wanted).map(|(_, note)| note.text);
+            let name = note(STRING_LOG_NAME).map_or(&b"\0"[..], |text| text.cstr());
             let compress = header.flags & FLAG_LOG_COMPRESS != 0;
-            self.files =
-                Files::new(self.container_dir, log_name, header.log_max_size, header.log_max_file.max(1), compress);
-            self.log.set_attributes(log_attrs);
-            // The first worker's.
-            self.log.file = self.files.open(-1).map_err(broken)?;
+            self.link.files =
+                Files::new(container_dir, name, header.log_max_size, header.log_max_file.max(1), compress);
+            worker.outputs.log.set_attributes(note(STRING_LOG_ATTRS).map_or(b"", |text| text.bytes()));
+            worker.outputs.log.file = self.link.files.open()?;
         }
         Ok(())
     }
 
+    /// Opens everything that the loop waits for.
     fn prepare(&mut self, request: Request) -> core::result::Result<(), Failure> {
         // SAFETY: no arguments.
         let pid = unsafe { sys::call(nr::GETPID, &[]) }.unwrap_or(0) as i32;
         self.record.begin(request.boot, request.d as u32, pid).ok_or(broken(EINVAL))?;
-        sys::fchdir(self.run_dir).map_err(broken)?;
+        sys::fchdir(self.record.run_dir()).map_err(broken)?;
         self.epoll = sys::epoll_create().map_err(broken)?;
-        self.signals = sys::child_signals().map_err(broken)?;
-        let _ = sys::unlinkat(self.run_dir, b"ctl\0", 0);
-        self.listener = sys::listen_at(b"ctl").map_err(broken)?;
+        self.signals.set(sys::child_signals().map_err(broken)?);
+        self.control.listen(self.epoll).map_err(broken)?;
         #[cfg(feature = "attacks")]
         if !crate::walls::Wall::NamedSockets.stands() {
             let mut name = *b"\0coracle-\0\0\0\0\0\0\0\0\0\0\0\0";
-            crate::text::decimal(&mut name[9..], i64::from(self.record.state.monitor_pid));
+            crate::text::decimal(&mut name[9..], i64::from(pid));
             // Left open to the process's end.
             let _ = sys::listen_at(&name);
         }
-        self.begin_worker().map_err(broken)?;
-        self.take_ports();
-        sys::epoll_ctl(self.epoll, ADD, self.signals, EPOLLIN, life::token(life::SIGNALS, 0)).map_err(broken)?;
-        sys::epoll_ctl(self.epoll, ADD, self.listener, EPOLLIN, life::token(life::LISTENER, 0)).map_err(broken)
+        self.execs.listen(self.epoll);
+        self.link.open(self.epoll).map_err(broken)?;
+        self.network.take_ports(&mut self.supplies.namespaces, &mut self.link);
+        sys::epoll_ctl(self.epoll, ADD, self.signals.raw(), EPOLLIN, life::token(life::SIGNALS, 0)).map_err(broken)
     }
+}
+
+/// Receives a boot message: the request, and how many descriptors came with it.
+fn receive(fds: &mut [i32; MAX_FDS]) -> core::result::Result<(Request, usize), Failure> {
+    let mut bytes = [0u8; REQUEST_LEN];
+    let (got, count) = sys::recv_fds(BOOT, &mut bytes, fds, true).map_err(broken)?;
+    Ok((Request::from_bytes(&bytes[..got]).ok_or(broken(EINVAL))?, count))
 }

@@ -26,8 +26,12 @@ pub struct Groups {
 }
 
 impl Groups {
-    pub fn new(plan: Plan<'static>) -> Groups {
-        Groups { limits: InForce::first(plan), files: FdList::NONE, unified: Fd::NONE, freezer: b"\0", oom_file: b"\0" }
+    pub const NONE: Groups =
+        Groups { limits: InForce::NONE, files: FdList::NONE, unified: Fd::NONE, freezer: b"\0", oom_file: b"\0" };
+
+    /// The plan that the monitor was started with.
+    pub fn set_plan(&mut self, plan: Plan<'static>) {
+        self.limits = InForce::first(plan);
     }
 
     /// Makes the directories, writes the limits, opens the files through which a child joins: of the groups that must be

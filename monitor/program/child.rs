@@ -49,6 +49,31 @@ pub struct Launch<'a> {
     pub made: Made,
 }
 
+impl Launch<'static> {
+    /// For a child that is given nothing.
+    pub const NOTHING: Launch<'static> = Launch {
+        plan: Plan::EMPTY,
+        report: -1,
+        stdio: [-1; 3],
+        direct: [false; 3],
+        cgroups: &[],
+        starts: false,
+        namespaces: &[],
+        volumes: &[],
+        tty: false,
+        rows: 0,
+        cols: 0,
+        init: -1,
+        devpts: -1,
+        host_link: -1,
+        restarts: 0,
+        enters: false,
+        others: false,
+        net_goes_on: false,
+        made: Made::NONE,
+    };
+}
+
 /// The monitor learns the kinds of messages by their first word.
 pub const REPORT_FAILURE: u32 = 1;
 pub const REPORT_TERMINAL: u32 = 2;
@@ -1423,7 +1448,10 @@ pub fn forget_monitor(kept: &[u8]) {
         ((&raw const __executable_start) as usize, (&raw const _end) as usize),
         (kept.as_ptr() as usize, kept.as_ptr() as usize + kept.len()),
     ];
-    keep.sort_unstable();
+    // Not `sort_unstable`, which is 2 kB of code.
+    if keep[0] > keep[1] {
+        keep.swap(0, 1);
+    }
     for (start, end) in keep.into_iter().filter(|(start, end)| start < end) {
         // SAFETY: between what is kept there is what the monitor mapped, which this process does not use any more.
         unsafe { sys::unmap_range(from, start & !(PAGE - 1)) };

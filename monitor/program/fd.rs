@@ -23,6 +23,7 @@ impl Fd {
     }
 
     /// Takes another descriptor in place of this one.
+    #[inline(never)]
     pub fn set(&mut self, fd: i32) {
         if self.0 >= 0 {
             sys::close(self.0);
@@ -41,6 +42,7 @@ impl Fd {
 }
 
 impl Drop for Fd {
+    #[inline(never)]
     fn drop(&mut self) {
         self.close();
     }
@@ -88,6 +90,14 @@ impl<const N: usize> Drop for FdList<N> {
 }
 
 /// Closes descriptors; numbers below 0 are none.
+#[inline(never)]
 pub fn close_all(fds: &[i32]) {
     fds.iter().copied().filter(|&fd| fd >= 0).for_each(sys::close);
+}
+
+/// Opens a descriptor's file again, with a description of its own.
+pub fn reopen(fd: i32, flags: u32) -> sys::Result<i32> {
+    let mut path = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+    crate::text::decimal(&mut path[14..], i64::from(fd));
+    sys::openat(sys::AT_FDCWD, &path, flags, 0)
 }

@@ -3,13 +3,14 @@
 
 use crate::jsonlog::{LINE, Log, Records};
 use crate::lines::newlines;
-use crate::orders::{self, ROTATE, Word};
+use crate::link::Launcher;
+use crate::message::{Message, ROTATE};
 use crate::sys::{self, *};
 
 pub struct LogFile {
     pub fd: i32,
-    /// Where the launcher is asked for the next file.
-    pub wishes: i32,
+    /// Gives the next file.
+    pub launcher: Launcher,
     pub max_size: u64,
     pub size: u64,
     /// Records in the file; not known of one that an earlier worker began.
@@ -17,7 +18,7 @@ pub struct LogFile {
 }
 
 impl LogFile {
-    pub const NONE: LogFile = LogFile { fd: -1, wishes: -1, max_size: 0, size: 0, records: None };
+    pub const NONE: LogFile = LogFile { fd: -1, launcher: Launcher::NONE, max_size: 0, size: 0, records: None };
 }
 
 impl Records for LogFile {
@@ -54,8 +55,8 @@ impl Records for LogFile {
     #[inline(never)]
     fn rotate(&mut self, scratch: &mut [u8]) {
         let records = *self.records.get_or_insert_with(|| count(self.fd, scratch));
-        let wish = Word { what: ROTATE, b: records, c: self.size, ..Word::default() };
-        if let Ok((Word { what: 0, .. }, fd @ 0..)) = orders::wish(self.wishes, wish) {
+        let request = Message { code: ROTATE, b: records, c: self.size, ..Message::default() };
+        if let Ok(fd) = self.launcher.request(request) {
             sys::close(core::mem::replace(&mut self.fd, fd));
             (self.size, self.records) = (0, Some(0));
         }

@@ -6,14 +6,22 @@
 //! outside a confined walk.
 //!
 //! It is two processes (ARCHITECTURE.md, "The two halves of a monitor"): the launcher, and the `worker`, which begins as a copy
-//! of it without rights (`confine`) and is led by `orders`.
+//! of it without rights (`confine`) and gets its orders over the `link`.
 //!
-//! Files: `boot` (from the first instruction to the loop), `control` (requests), `life` (start, end, restart; `restart`: whether and when),
-//! `streams` (output and input), `exec` (further processes), `health` (checks), `jsonlog`, `logfile`, `rotate` and `gzip` (the log; `deflate`,
-//! and the library `lines`),
-//! `record` (state and events), `cgroup`, `net`, `dns` (its messages: `question`), `relay` (`passage`), `rights` (the launcher's capabilities), `keep` (a network that outlives a restart),
-//! `child` (the plan, between clone and exec), `permits` (asks a seccomp filter), `others_proc` (a procfs of others' PID
-//! namespace), `overlay`, `user` (passwd and group; `users`), `answers` (of the kernel), `userns`, `text`, `sys` (the kernel).
+//! Each part is a type of its own that knows no other, except as an argument of a call. `Monitor` (`boot`) owns the launcher's
+//! parts, and its methods pass on what they bring: `life` (the loop; end, restart), `launching` (the start of the first
+//! process), `serve` (requests). Files named in brackets are in `monitor/src`: they make no system call, and are tested on the
+//! host.
+//!
+//! - container: `process` (the first one), `cgroup`, `oom` (`oom_count`), `network`, `userns`, `record` (state and events:
+//!   `events`), `health` (`checkup`, `check_output`), (`restart`, `timers`, `exits`);
+//! - clients: `control` (`clients`, `call`), `execs` (further processes: `progress`, `session`), `streams` (orders about them);
+//! - worker: `link` (`message`, `successors`), `outputs` and `inputs`, `logfile`, `rotate` and `gzip` (the log: `jsonlog`,
+//!   `deflate`, and the library `lines`), `dns` and `names` (`question`), `relay` (`passage`), (`open_set`);
+//! - children: `child` (the plan, between clone and exec), `reports`, `permits` (evaluates a seccomp filter), `others_proc` (a
+//!   procfs of others' PID namespace), `overlay`, `net`, `user` (passwd and group: `users`, `group_list`), `rights` (the
+//!   launcher's capabilities);
+//! - below all of them: `fd` (descriptors that close), `in_force` (a plan until the next), `sys` (the kernel; `answers`, `text`).
 
 #![no_std]
 #![no_main]
@@ -30,7 +38,13 @@ mod boot;
 #[path = "../src/call.rs"]
 mod call;
 mod cgroup;
+#[path = "../src/check_output.rs"]
+mod check_output;
+#[path = "../src/checkup.rs"]
+mod checkup;
 mod child;
+#[path = "../src/clients.rs"]
+mod clients;
 mod confine;
 mod control;
 #[path = "../src/deflate.rs"]
@@ -39,44 +53,63 @@ mod dns;
 mod entry;
 #[path = "../src/events.rs"]
 mod events;
-mod exec;
+mod execs;
 #[path = "../src/exits.rs"]
 mod exits;
 mod fd;
 #[allow(dead_code)]
 #[path = "../src/filter.rs"]
 mod filter;
+#[path = "../src/group_list.rs"]
+mod group_list;
 mod gzip;
 mod health;
 mod in_force;
+mod inputs;
 #[path = "../src/jsonlog.rs"]
 mod jsonlog;
-mod keep;
+mod launching;
 mod life;
+mod link;
 mod logfile;
 mod memory;
+#[path = "../src/message.rs"]
+mod message;
+mod names;
 mod net;
+mod network;
 mod oom;
 #[path = "../src/oom_count.rs"]
 mod oom_count;
+#[path = "../src/open_set.rs"]
+mod open_set;
 #[allow(dead_code)]
 #[path = "../src/ops.rs"]
 mod ops;
-mod orders;
 mod others_proc;
+mod outputs;
 mod overlay;
 #[path = "../src/passage.rs"]
 mod passage;
 mod permits;
+mod process;
+#[path = "../src/progress.rs"]
+mod progress;
 #[path = "../src/question.rs"]
 mod question;
 mod record;
 mod relay;
+mod reports;
 #[path = "../src/restart.rs"]
 mod restart;
 mod rights;
 mod rotate;
+mod serve;
+#[path = "../src/session.rs"]
+mod session;
 mod streams;
+#[path = "../src/successors.rs"]
+mod successors;
 #[path = "../src/text.rs"]
 mod text;
 #[path = "../src/timers.rs"]

@@ -13,6 +13,8 @@ const EVENT_PAUSE: i64 = 20_000_000;
 
 /// The files of records and events.
 pub struct RecordFiles {
+    /// The run directory.
+    pub run_dir: i32,
     pub run_states: i32,
     pub root_states: i32,
     pub journal: i32,
@@ -22,6 +24,7 @@ pub struct Record {
     pub state: State,
     /// Where the record stands in the files of states.
     offset: u64,
+    run_dir: Fd,
     run_states: Fd,
     root_states: Fd,
     journal: Fd,
@@ -37,6 +40,7 @@ impl Record {
     pub unsafe fn init(place: *mut Record) {
         // SAFETY: within the structure; zeroes are values of all other fields.
         unsafe {
+            (&raw mut (*place).run_dir).write(Fd::NONE);
             (&raw mut (*place).run_states).write(Fd::NONE);
             (&raw mut (*place).root_states).write(Fd::NONE);
             (&raw mut (*place).journal).write(Fd::NONE);
@@ -48,6 +52,7 @@ impl Record {
     /// Takes the files.
     pub fn open(&mut self, files: RecordFiles, slot: u32) {
         self.offset = u64::from(slot) * STATE_LEN as u64;
+        self.run_dir.set(files.run_dir);
         self.run_states.set(files.run_states);
         self.root_states.set(files.root_states);
         self.journal.set(files.journal);
@@ -81,10 +86,9 @@ impl Record {
         before.filter(|before| before.id == self.state.id).map_or(0, |before| before.finished_ns)
     }
 
-    /// The worker's: reads the states through another descriptor, now that the one before is closed.
-    pub fn replace_run_states(&mut self, states: i32) {
-        let _ = self.run_states.take();
-        self.run_states.set(states);
+    /// The run directory.
+    pub fn run_dir(&self) -> i32 {
+        self.run_dir.raw()
     }
 
     pub fn run_states(&self) -> i32 {
@@ -118,7 +122,8 @@ impl Record {
         let mut buffer = [0u8; MAX_TEXT + 8192];
         let mut w = Writer::new(&mut buffer);
         let attributes = &self.attributes[..self.attributes_length];
-        events::of_container(&mut w, Subject { id: self.id, from: self.from, attributes }, action, detail, extras);
+        let subject = Subject { id: self.id, from: self.from, attributes };
+        events::of_container(&mut w, &subject, action, detail, extras);
         self.append(w);
     }
 

@@ -4,10 +4,10 @@
 //! Bytes of connections go through pipes and are never looked at or copied. What a port leads to stands in the plan, so
 //! that a plan that takes another's place says it anew.
 
-use crate::boot::Monitor;
 use crate::life::token;
-use crate::ops;
-use crate::orders::{self, ORDER, WORD, Word};
+use crate::link::{Link, ORDER};
+use crate::message::{END_PORTS, MESSAGE, Message, PORTS};
+use crate::ops::{self, Plan};
 use crate::passage::{self, Target, own_address, same_peer};
 use crate::sys::{self, *};
 use crate::wire::*;
@@ -73,6 +73,9 @@ struct Peer {
 
 /// Zero at the beginning.
 pub struct Relay {
+    epoll: i32,
+    /// Where the ports lead.
+    targets: Option<ops::Relay<'static>>,
     ports: Option<&'static mut [Port]>,
     count: usize,
     connections: [Connection; MAX_CONNECTIONS],
@@ -86,142 +89,156 @@ pub struct Relay {
     busy: bool,
 }
 
-/// # Safety
-/// `place` is valid for writing and zero, and nothing refers to it.
-pub unsafe fn init(place: *mut Relay) {
-    // SAFETY: within the structure; all other zeroes are valid.
-    unsafe { (&raw mut (*place).ports).write(None) };
+/// Takes the sockets out of the queue that they came in. Nothing is lost if there are none.
+pub fn take_queue(link: &mut Link, queue: i32) {
+    let mut keys = [0u8; RELAY_KEY * MAX_FDS];
+    loop {
+        let mut fds = [-1; MAX_FDS];
+        let Ok((length, count)) = sys::recv_fds(queue, &mut keys, &mut fds, false) else { break };
+        if length == 0 {
+            break;
+        }
+        link.worker.relay.add(&keys[..length], &fds[..count]);
+        hand(link, &keys[..length], &fds[..count]);
+    }
+    sys::close(queue);
 }
 
-impl Monitor {
-    /// Takes the sockets out of the queue that they came in. Nothing is lost where there are none.
-    pub fn take_relays(&mut self, queue: i32) {
-        let mut keys = [0u8; RELAY_KEY * MAX_FDS];
-        loop {
-            let mut fds = [-1; MAX_FDS];
-            let Ok((length, count)) = sys::recv_fds(queue, &mut keys, &mut fds, false) else { break };
-            if length == 0 {
-                break;
-            }
-            self.make_relay_room(count);
-            for (fd, key) in fds[..count].iter().zip(keys[..length].chunks_exact(RELAY_KEY)) {
-                self.add_relay(*fd, key);
-            }
-            self.hand_relays(&keys[..length], &fds[..count]);
+/// Gives sockets to a worker that runs; one that begins finds all of them.
+fn hand(link: &mut Link, keys: &[u8], fds: &[i32]) {
+    if !link.has_worker() || keys.len() != fds.len() * RELAY_KEY {
+        return;
+    }
+    let mut order = [0; ORDER];
+    order[..MESSAGE].copy_from_slice(&Message { code: PORTS, ..Message::default() }.to_bytes());
+    order[MESSAGE..MESSAGE + keys.len()].copy_from_slice(keys);
+    let _ = link.order_bytes(&order[..MESSAGE + keys.len()], fds);
+}
+
+/// Closes the ports, for others: the worker's copies, too.
+pub fn end(link: &mut Link) {
+    if link.worker.relay.count > 0 && link.has_worker() {
+        let _ = link.command(Message { code: END_PORTS, ..Message::default() }, &[]);
+    }
+    link.worker.relay.close();
+}
+
+impl Relay {
+    /// # Safety
+    /// `place` is valid for writing and zero, and nothing refers to it.
+    pub unsafe fn init(place: *mut Relay) {
+        // SAFETY: within the structure; all other zeroes are valid.
+        unsafe {
+            (&raw mut (*place).ports).write(None);
+            (&raw mut (*place).targets).write(None);
         }
-        sys::close(queue);
     }
 
-    fn add_relay(&mut self, fd: i32, key: &[u8]) {
-        let index = self.relay.count;
-        let Some(place) = self.relay.ports.as_deref_mut().and_then(|ports| ports.get_mut(index)) else {
+    /// In a worker that begins.
+    pub fn begin(&mut self, epoll: i32) {
+        self.epoll = epoll;
+    }
+
+    /// Reads where ports lead from now on.
+    pub fn read(&mut self, plan: Plan<'static>) {
+        self.targets = plan.find();
+    }
+
+    fn add(&mut self, keys: &[u8], fds: &[i32]) {
+        self.make_room(fds.len());
+        for (fd, key) in fds.iter().zip(keys.chunks_exact(RELAY_KEY)) {
+            self.add_one(*fd, key);
+        }
+    }
+
+    fn add_one(&mut self, fd: i32, key: &[u8]) {
+        let index = self.count;
+        let Some(place) = self.ports.as_deref_mut().and_then(|ports| ports.get_mut(index)) else {
             return sys::close(fd);
         };
         place.fd = fd;
         place.key.copy_from_slice(key);
-        self.relay.count += 1;
+        self.count += 1;
         sys::set_nonblocking(fd);
     }
 
-    /// Those that came while a worker runs; one that begins finds all.
-    fn hand_relays(&mut self, keys: &[u8], fds: &[i32]) {
-        if self.worker.pid == 0 || keys.len() != fds.len() * RELAY_KEY {
-            return;
-        }
-        let mut order = [0; ORDER];
-        order[..WORD].copy_from_slice(&Word { what: orders::PORTS, ..Word::default() }.to_bytes());
-        order[WORD..WORD + keys.len()].copy_from_slice(keys);
-        let _ = self.order_with(&order[..WORD + keys.len()], fds);
-    }
-
     /// The worker's: more of them.
-    pub fn more_relays(&mut self, keys: &[u8], fds: &[i32]) {
-        let known = self.relay.count;
-        self.make_relay_room(fds.len());
-        for (fd, key) in fds.iter().zip(keys.chunks_exact(RELAY_KEY)) {
-            self.add_relay(*fd, key);
-        }
-        self.watch_relays(known);
+    pub fn more(&mut self, keys: &[u8], fds: &[i32]) {
+        let known = self.count;
+        self.add(keys, fds);
+        self.watch(known);
     }
 
     /// The worker's: listens to all but the first so many.
-    pub fn watch_relays(&mut self, known: usize) {
-        let ports = self.relay.ports.as_deref().unwrap_or(&[]);
-        for (index, port) in ports[..self.relay.count].iter().enumerate().skip(known) {
+    pub fn watch(&mut self, known: usize) {
+        let ports = self.ports.as_deref().unwrap_or(&[]);
+        for (index, port) in ports[..self.count].iter().enumerate().skip(known) {
             let edge = if port.key[2] == UDP { 0 } else { EPOLLET };
             let _ = sys::epoll_ctl(self.epoll, ADD, port.fd, EPOLLIN | edge, token(PORT, index as u32));
         }
     }
 
     /// The descriptors of all ports.
-    pub fn relay_sockets(&self) -> impl Iterator<Item = i32> {
-        self.relay.ports.as_deref().unwrap_or(&[])[..self.relay.count].iter().map(|port| port.fd)
+    pub fn sockets(&self) -> impl Iterator<Item = i32> {
+        self.ports.as_deref().unwrap_or(&[])[..self.count].iter().map(|port| port.fd)
     }
 
     /// Makes the table large enough for so many more: other networks may have more ports that are passed on than those of
     /// the start.
-    fn make_relay_room(&mut self, more: usize) {
-        let wanted = self.relay.count + more;
-        let there = self.relay.ports.as_deref().map_or(0, <[Port]>::len);
+    fn make_room(&mut self, more: usize) {
+        let wanted = self.count + more;
+        let there = self.ports.as_deref().map_or(0, <[Port]>::len);
         if wanted <= there {
             return;
         }
-        let planned = self.plan.plan().find::<ops::Relay>().map_or(0, |relay| relay.ports.len());
+        let planned = self.targets.map_or(0, |relay| relay.ports.len());
         let Ok(room) = sys::map_slice(wanted.max(planned)) else { return };
-        if let Some(old) = self.relay.ports.take() {
-            room[..self.relay.count].copy_from_slice(&old[..self.relay.count]);
+        if let Some(old) = self.ports.take() {
+            room[..self.count].copy_from_slice(&old[..self.count]);
             sys::unmap_slice(old);
         }
-        self.relay.ports = Some(room);
+        self.ports = Some(room);
     }
 
     /// Ends what is on its way; the ports stay.
-    pub fn end_relayed(&mut self) {
-        let (connections, peers) = self.relay.touched;
+    pub fn end_passages(&mut self) {
+        let (connections, peers) = self.touched;
         for index in 0..connections {
-            if self.relay.connections[index].used {
+            if self.connections[index].used {
                 self.close_connection(index);
             }
         }
-        for peer in self.relay.peers[..peers].iter_mut().filter(|peer| peer.used) {
+        for peer in self.peers[..peers].iter_mut().filter(|peer| peer.used) {
             peer.used = false;
             sys::close(peer.fd);
         }
     }
 
-    /// Lets the ports go, for others: the worker's copies, too.
-    pub fn end_relays(&mut self) {
-        if self.relay.count > 0 && self.worker.pid > 0 {
-            let _ = self.command(Word { what: orders::END_PORTS, ..Word::default() }, &[]);
-        }
-        self.close_relays();
-    }
-
-    pub fn close_relays(&mut self) {
-        self.end_relayed();
-        let count = core::mem::take(&mut self.relay.count);
-        if let Some(ports) = &self.relay.ports {
+    pub fn close(&mut self) {
+        self.end_passages();
+        let count = core::mem::take(&mut self.count);
+        if let Some(ports) = &self.ports {
             ports[..count].iter().for_each(|port| sys::close(port.fd));
         }
     }
 
     /// Whether something is left to do at once.
-    pub fn relay_is_busy(&self) -> bool {
-        self.relay.busy
+    pub fn is_busy(&self) -> bool {
+        self.busy
     }
 
-    pub fn relay_tick(&mut self) {
-        if !core::mem::take(&mut self.relay.busy) {
+    pub fn tick(&mut self) {
+        if !core::mem::take(&mut self.busy) {
             return;
         }
-        for index in 0..self.relay.touched.0 {
-            if self.relay.connections[index].used && self.relay.connections[index].again {
+        for index in 0..self.touched.0 {
+            if self.connections[index].used && self.connections[index].again {
                 self.pass_on(index);
             }
         }
     }
 
-    pub fn relay_ready(&mut self, kind: u32, index: usize) {
+    pub fn ready(&mut self, kind: u32, index: usize) {
         match kind {
             PORT => self.port_ready(index),
             SIDE => self.pass_on(index),
@@ -229,12 +246,12 @@ impl Monitor {
         }
     }
 
-    fn relay_port(&self, index: usize) -> Option<Port> {
-        self.relay.ports.as_deref()?[..self.relay.count].get(index).copied()
+    fn port(&self, index: usize) -> Option<Port> {
+        self.ports.as_deref()?[..self.count].get(index).copied()
     }
 
     fn port_ready(&mut self, index: usize) {
-        match self.relay_port(index) {
+        match self.port(index) {
             Some(port) if port.key[2] == UDP => self.datagrams(index, port),
             Some(port) => self.connections(port),
             None => {}
@@ -242,14 +259,14 @@ impl Monitor {
     }
 
     /// Where a port leads now. None: nowhere, for the moment.
-    fn relay_target(&self, key: &[u8; RELAY_KEY]) -> Option<Target> {
-        passage::find(self.plan.plan().find::<ops::Relay>()?.ports, key)
+    fn target(&self, key: &[u8; RELAY_KEY]) -> Option<Target> {
+        passage::find(self.targets?.ports, key)
     }
 
     fn connections(&mut self, port: Port) {
         loop {
-            let Some(index) = self.relay.connections.iter().position(|connection| !connection.used) else {
-                self.relay.starved = true;
+            let Some(index) = self.connections.iter().position(|connection| !connection.used) else {
+                self.starved = true;
                 return;
             };
             let client = match sys::accept(port.fd) {
@@ -258,7 +275,7 @@ impl Monitor {
                 // It was gone before it was taken.
                 Err(ECONNABORTED | EINTR) => continue,
                 Err(_) => {
-                    self.relay.starved = true;
+                    self.starved = true;
                     return;
                 }
             };
@@ -269,7 +286,7 @@ impl Monitor {
     }
 
     fn begin_connection(&mut self, index: usize, client: i32, port: Port) -> Result<()> {
-        let target = self.relay_target(&port.key).ok_or(ENOENT)?;
+        let target = self.target(&port.key).ok_or(ENOENT)?;
         let server = new_socket(&target, true)?;
         let mut pipes = [[-1; 2]; 2];
         let begun = (|| {
@@ -300,16 +317,16 @@ impl Monitor {
             }
             return Err(error);
         }
-        self.relay.touched.0 = self.relay.touched.0.max(index + 1);
+        self.touched.0 = self.touched.0.max(index + 1);
         let way = |pipe| Way { pipe, held: 0, ended: false, told: false };
-        self.relay.connections[index] =
+        self.connections[index] =
             Connection { used: true, sides: [client, server], ways: pipes.map(way), again: false };
         Ok(())
     }
 
     /// Passes on what there is, in both directions.
     fn pass_on(&mut self, index: usize) {
-        let Some(connection) = self.relay.connections.get_mut(index).filter(|connection| connection.used) else {
+        let Some(connection) = self.connections.get_mut(index).filter(|connection| connection.used) else {
             return;
         };
         connection.again = false;
@@ -325,12 +342,12 @@ impl Monitor {
             self.close_connection(index);
             self.feed();
         } else {
-            self.relay.busy |= self.relay.connections[index].again;
+            self.busy |= self.connections[index].again;
         }
     }
 
     fn close_connection(&mut self, index: usize) {
-        let connection = &mut self.relay.connections[index];
+        let connection = &mut self.connections[index];
         connection.used = false;
         let pipes = connection.ways.iter().flat_map(|way| way.pipe);
         connection.sides.into_iter().chain(pipes).for_each(sys::close);
@@ -338,9 +355,9 @@ impl Monitor {
 
     /// A place is free: those who wait for one are not told of again by the kernel.
     fn feed(&mut self) {
-        if core::mem::take(&mut self.relay.starved) {
-            for index in 0..self.relay.count {
-                if let Some(port) = self.relay_port(index).filter(|port| port.key[2] != UDP) {
+        if core::mem::take(&mut self.starved) {
+            for index in 0..self.count {
+                if let Some(port) = self.port(index).filter(|port| port.key[2] != UDP) {
                     self.connections(port);
                 }
             }
@@ -351,26 +368,26 @@ impl Monitor {
         let (mut from, mut asked) = ([0; 28], Asked([0; 40]));
         // Not for ever: other work waits too.
         for _ in 0..16 {
-            let buffer = &mut self.relay.datagram;
+            let buffer = &mut self.datagram;
             let Ok((length, asked_length)) = sys::recv_asked(port.fd, buffer, &mut from, &mut asked) else { return };
             let Some(at) = self.peer(index, &port, &from) else { continue };
-            let peer = &mut self.relay.peers[at];
+            let peer = &mut self.peers[at];
             (peer.asked, peer.asked_length, peer.last) = (Asked(own_address(asked.0)), asked_length, sys::monotonic());
-            let _ = sys::send(peer.fd, &self.relay.datagram[..length]);
+            let _ = sys::send(peer.fd, &self.datagram[..length]);
         }
     }
 
     /// The place of somebody who sends datagrams: the one who was silent longest gives way.
     fn peer(&mut self, index: usize, port: &Port, from: &[u8; 28]) -> Option<usize> {
         let same = |peer: &Peer| peer.used && peer.port == index && same_peer(&peer.address, from);
-        if let Some(at) = self.relay.peers[..self.relay.touched.1].iter().position(same) {
+        if let Some(at) = self.peers[..self.touched.1].iter().position(same) {
             return Some(at);
         }
-        let target = self.relay_target(&port.key)?;
+        let target = self.target(&port.key)?;
         let fd = new_socket(&target, false).ok()?;
-        let peers = self.relay.peers.iter().enumerate();
+        let peers = self.peers.iter().enumerate();
         let at = peers.min_by_key(|(_, peer)| if peer.used { peer.last } else { 0 }).map_or(0, |(at, _)| at);
-        let peer = &mut self.relay.peers[at];
+        let peer = &mut self.peers[at];
         if peer.used {
             sys::close(peer.fd);
             peer.used = false;
@@ -383,22 +400,22 @@ impl Monitor {
             return None;
         }
         (peer.used, peer.fd, peer.port, peer.address) = (true, fd, index, *from);
-        self.relay.touched.1 = self.relay.touched.1.max(at + 1);
+        self.touched.1 = self.touched.1.max(at + 1);
         Some(at)
     }
 
     fn answer_peer(&mut self, index: usize) {
         for _ in 0..16 {
-            let Some(peer) = self.relay.peers.get_mut(index).filter(|peer| peer.used) else { return };
+            let Some(peer) = self.peers.get_mut(index).filter(|peer| peer.used) else { return };
             peer.last = sys::monotonic();
             let peer = *peer;
-            let length = match sys::receive(peer.fd, &mut self.relay.datagram) {
+            let length = match sys::receive(peer.fd, &mut self.datagram) {
                 Ok(length) => length,
                 // Nobody listens there, which the kernel tells once.
                 Err(_) => return,
             };
-            let Some(port) = self.relay_port(peer.port) else { return };
-            let data = &self.relay.datagram[..length];
+            let Some(port) = self.port(peer.port) else { return };
+            let data = &self.datagram[..length];
             let _ = sys::send_asked(port.fd, data, &peer.address, &peer.asked, peer.asked_length);
         }
     }

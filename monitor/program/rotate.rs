@@ -11,8 +11,10 @@
 //! names change under a lock of the directory, and who compresses holds one of its own.
 
 use crate::confine;
+use crate::fd::Fd;
 use crate::filter::COMPRESSOR;
 use crate::gzip;
+use crate::link::Launcher;
 use crate::logfile::LogFile;
 use crate::sys::{self, *};
 use crate::text::Writer;
@@ -47,7 +49,7 @@ impl Files {
     }
 
     /// Opens the file that is written, or makes the first.
-    pub fn open(&mut self, wishes: i32) -> Result<LogFile> {
+    pub fn open(&mut self) -> Result<LogFile> {
         let fd = self.make(self.name)?;
         let size = sys::fstat(fd).inspect_err(|_| sys::close(fd))?.size;
         if self.max_size > 0 {
@@ -58,7 +60,7 @@ impl Files {
             }
         }
         let records = (size == 0).then_some(0);
-        Ok(LogFile { fd, wishes, max_size: self.max_size, size, records })
+        Ok(LogFile { fd, launcher: Launcher::NONE, max_size: self.max_size, size, records })
     }
 
     #[inline(never)]
@@ -135,10 +137,10 @@ impl Files {
     }
 
     #[inline(never)]
-    fn open_numbered(&self, number: u32, form: &[u8]) -> Result<Opened> {
+    fn open_numbered(&self, number: u32, form: &[u8]) -> Result<Fd> {
         let mut name = [0; NAME];
         self.named(&mut name, number, form);
-        sys::openat(self.dir, &name, O_RDONLY | O_NOFOLLOW, 0).map(Opened)
+        sys::openat(self.dir, &name, O_RDONLY | O_NOFOLLOW, 0).map(Fd::new)
     }
 
     /// The name of a file, with its NUL.
@@ -207,7 +209,7 @@ impl Files {
         let output = self.own(&name)?;
         let source = (1..=self.in_use()).rev().find_map(|number| self.open_numbered(number, b"").ok());
         let there = source.is_some();
-        let done = source.map_or(Ok(false), |source| self.compress_one(source.0, output.0, &name));
+        let done = source.map_or(Ok(false), |source| self.compress_one(source.raw(), output.raw(), &name));
         if done != Ok(true) {
             let _ = sys::unlinkat(self.dir, &name, 0);
         }
@@ -216,14 +218,14 @@ impl Files {
     }
 
     /// The file that compressed bytes are gathered in, which one process at a time has.
-    fn own(&self, name: &[u8]) -> Result<Opened> {
+    fn own(&self, name: &[u8]) -> Result<Fd> {
         loop {
-            let file = Opened(self.make(name)?);
-            sys::lock_file(file.0)?;
+            let file = Fd::new(self.make(name)?);
+            sys::lock_file(file.raw())?;
             // Its maker may have given the file its name, or removed it.
-            let current = sys::openat(self.dir, name, O_RDONLY | O_NOFOLLOW, 0).map(Opened);
-            if current.is_ok_and(|current| current.is(file.0)) {
-                sys::ftruncate(file.0, 0)?;
+            let current = sys::openat(self.dir, name, O_RDONLY | O_NOFOLLOW, 0).map(Fd::new);
+            if current.is_ok_and(|current| is_same(&current, file.raw())) {
+                sys::ftruncate(file.raw(), 0)?;
                 return Ok(file);
             }
         }
@@ -236,9 +238,9 @@ impl Files {
         if let Some(mark) = read_mark(source) {
             set_mark(output, &mark)?;
         }
-        let _lock = Opened(lock(self.dir));
+        let _lock = Fd::new(lock(self.dir));
         let mut numbers = 1..=self.in_use();
-        let number = numbers.find(|&number| self.open_numbered(number, b"").is_ok_and(|file| file.is(source)));
+        let number = numbers.find(|&number| self.open_numbered(number, b"").is_ok_and(|file| is_same(&file, source)));
         let Some(number) = number else { return Ok(false) };
         let (mut plain, mut compressed) = ([0; NAME], [0; NAME]);
         self.named(&mut plain, number, b"");
@@ -266,21 +268,10 @@ fn squeeze(source: i32, size: usize, output: i32) -> Result<()> {
     if sys::wait_for(pid) == 0 { Ok(()) } else { Err(EIO) }
 }
 
-/// Closed when it goes.
-struct Opened(i32);
-
-impl Opened {
-    /// Whether it is the same file.
-    #[inline(never)]
-    fn is(&self, other: i32) -> bool {
-        matches!((sys::fstat(self.0), sys::fstat(other)), (Ok(a), Ok(b)) if a.ino == b.ino)
-    }
-}
-
-impl Drop for Opened {
-    fn drop(&mut self) {
-        sys::close(self.0);
-    }
+/// Whether two descriptors are of the same file.
+#[inline(never)]
+fn is_same(one: &Fd, other: i32) -> bool {
+    matches!((sys::fstat(one.raw()), sys::fstat(other)), (Ok(a), Ok(b)) if a.ino == b.ino)
 }
 
 /// The lock of the names in a directory, until it is closed.

@@ -97,16 +97,7 @@ impl Identity {
 
     /// Sorts the groups, as the kernel will, and drops doubles.
     fn each_once(&mut self) {
-        let all = &mut self.groups[..self.group_count];
-        all.sort_unstable();
-        let mut kept = 0;
-        for index in 0..all.len() {
-            if index == 0 || all[index] != all[kept - 1] {
-                all[kept] = all[index];
-                kept += 1;
-            }
-        }
-        self.group_count = kept;
+        self.group_count = crate::group_list::each_once(&mut self.groups[..self.group_count]);
     }
 }
 

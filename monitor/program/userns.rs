@@ -4,8 +4,7 @@
 //! The first process stays outside until its mounts, devices and interfaces are made, joins what belongs to the user
 //! namespace one by one, and enters the user namespace itself as its last privileged step ([`crate::child`]).
 
-use crate::boot::Monitor;
-use crate::ops::UserMap;
+use crate::ops::{Plan, UserMap};
 use crate::sys::{self, *};
 use crate::wire::*;
 
@@ -19,7 +18,7 @@ impl Made {
     /// None at all.
     pub const NONE: Made = Made { user: -1, others: [(-1, 0); 3] };
 
-    pub fn close(self) {
+    pub fn close(&self) {
         for fd in [self.user, self.others[0].0, self.others[1].0, self.others[2].0] {
             if fd >= 0 {
                 sys::close(fd);
@@ -31,23 +30,25 @@ impl Made {
 const KINDS: [(u64, &[u8]); 3] =
     [(CLONE_NEWNET, b"/ns/net\0"), (CLONE_NEWUTS, b"/ns/uts\0"), (CLONE_NEWIPC, b"/ns/ipc\0")];
 
-impl Monitor {
-    /// Makes what the plan says of a user namespace; without a word of it there is none.
-    pub fn make_userns(&self) -> core::result::Result<Made, Failure> {
-        let Some((step, op)) = self.plan.plan().each::<UserMap>().next() else { return Ok(Made::NONE) };
-        // A namespace that goes on belongs to the user namespace that goes on with it.
-        let again = self.kept.net >= 0;
-        let kinds = u64::from(op.namespaces) & if again { !CLONE_NEWNET } else { !0 };
-        let joined = match op.join {
-            _ if again => self.kept.user,
-            Some(index) => self.namespaces[index as usize % MAX_FDS],
-            None => -1,
-        };
-        make(kinds, joined, op.uids, op.gids).map_err(|errno| Failure { step, errno, ..Failure::default() })
-    }
+/// Makes the user namespace that the plan describes, and the namespaces that are to belong to it; without such an operation
+/// there is none. A network namespace that goes on (`net`) belongs to the user namespace `user`, which goes on with it.
+pub fn make_for(
+    plan: Plan,
+    namespaces: &[i32; MAX_FDS],
+    (net, user): (i32, i32),
+) -> core::result::Result<Made, Failure> {
+    let Some((step, op)) = plan.each::<UserMap>().next() else { return Ok(Made::NONE) };
+    let again = net >= 0;
+    let kinds = u64::from(op.namespaces) & if again { !CLONE_NEWNET } else { !0 };
+    let joined = match op.join {
+        _ if again => user,
+        Some(index) => namespaces[index as usize % MAX_FDS],
+        None => -1,
+    };
+    make(kinds, joined, (op.uids, op.gids)).map_err(|errno| Failure { step, errno, ..Failure::default() })
 }
 
-fn make(kinds: u64, joined: i32, uids: &[u8], gids: &[u8]) -> Result<Made> {
+fn make(kinds: u64, joined: i32, maps: (&[u8], &[u8])) -> Result<Made> {
     let talk = sys::socketpair()?;
     let (pid, pidfd) = match sys::fork(0, None) {
         Ok((0, _)) => helper(kinds, joined, talk[1]),
@@ -60,16 +61,16 @@ fn make(kinds: u64, joined: i32, uids: &[u8], gids: &[u8]) -> Result<Made> {
     };
     sys::close(talk[1]);
     sys::close(pidfd);
-    let made = collect(pid, talk[0], kinds, joined < 0, uids, gids);
+    let made = collect(pid, talk[0], kinds, (joined < 0).then_some(maps));
     // Its end of the talk ends: so does the helper.
     sys::close(talk[0]);
     sys::wait_for(pid);
     made
 }
 
-fn collect(pid: i32, talk: i32, kinds: u64, new: bool, uids: &[u8], gids: &[u8]) -> Result<Made> {
+fn collect(pid: i32, talk: i32, kinds: u64, new: Option<(&[u8], &[u8])>) -> Result<Made> {
     heard(talk)?;
-    if new {
+    if let Some((uids, gids)) = new {
         write_map(pid, b"/uid_map\0", uids)?;
         write_map(pid, b"/gid_map\0", gids)?;
     }

@@ -1,223 +1,283 @@
 //! The worker: the half of the monitor that reads what a container made. It copies output and input, writes the log,
-//! answers names and passes on connections; it begins as a copy of the launcher, keeps the few descriptors that this
-//! takes, and gives its rights up before the first byte (`confine`). What it cannot do any more it asks the launcher for
-//! (`orders`).
+//! answers names and relays connections; it begins as a copy of the launcher, keeps the few descriptors that this
+//! takes, and gives its rights up before the first byte (`confine`). It asks the launcher for everything that it cannot do
+//! any more (`link`).
 
-use crate::boot::Monitor;
 use crate::confine;
+use crate::dns::{self, Dns};
+use crate::execs::CHECK;
+use crate::fd::{self, Fd, close_all};
 use crate::filter::WORKER;
-use crate::health::CHECK;
+use crate::in_force::InForce;
+use crate::inputs::Inputs;
 use crate::life::{INPUT, OUTPUT, SINK, TARGET, token};
+use crate::link::{Launcher, ORDER};
+use crate::message::{self, MESSAGE, Message};
+use crate::open_set::OpenSet;
 use crate::ops::Plan;
-use crate::orders::{self, ORDER, WORD, Word};
-use crate::streams::{CONTAINER, STDERR, STDOUT};
+use crate::outputs::{CONTAINER, NewOutput, Outputs, STDERR, STDOUT};
+use crate::relay::{self, Relay};
 use crate::sys::{self, *};
+use crate::timers;
 use crate::wire::*;
 
 const ORDERS: u32 = 11;
 /// Ends when the launcher has closed its end.
 const GONE: i32 = 0;
-/// The exit code where the rights could not be given up.
+/// The exit code when the rights could not be given up.
 const NOT_CONFINED: i32 = 71;
+/// As many descriptors as the kernel's hard limit allows.
+const MOST_FDS: usize = 1 << 20;
 
-/// In the child of the fork.
-pub fn run(monitor: &mut Monitor) -> ! {
-    let confined = monitor.confine();
-    let errno = confined.err().unwrap_or(0);
-    orders::tell(monitor.worker.wishes[1], Word { what: orders::CONFINED, b: errno as u64, ..Word::default() });
+/// Everything that the worker works with. The launcher has the same tables with copies of the descriptors, and never reads or
+/// writes the streams.
+pub struct Worker {
+    /// `FLAG_*` of the plan's head.
+    pub flags: u32,
+    /// Where the container's own output comes from: the next worker reads what one that died has not read.
+    pub sources: [Fd; 2],
+    /// The end of the container's input.
+    pub stdin: Fd,
+    /// The run directory.
+    pub run_dir: i32,
+    /// The container's directory.
+    pub container_dir: i32,
+    /// The states of running containers.
+    pub run_states: i32,
+    plan: InForce,
+    epoll: i32,
+    orders: i32,
+    pub dns: Dns,
+    pub inputs: Inputs,
+    pub outputs: Outputs,
+    pub relay: Relay,
+}
+
+/// In the child of the fork. `runs`: the container runs already.
+pub fn run(worker: &mut Worker, orders: i32, launcher: Launcher, runs: bool) -> ! {
+    worker.orders = orders;
+    let errno = worker.confine(launcher).err().unwrap_or(0);
+    launcher.notify(Message { code: message::CONFINED, b: errno as u64, ..Message::default() });
     if errno != 0 {
         sys::exit(NOT_CONFINED);
     }
-    monitor.open_all();
+    worker.open_all(runs);
     sys::drop_stack();
     let mut events = [EpollEvent::default(); 32];
     loop {
-        let wait = if monitor.relay_is_busy() { 0 } else { wait_ms(monitor.dns_due()) };
-        let count = sys::epoll_wait(monitor.epoll, &mut events, wait).unwrap_or(0);
+        let wait = if worker.relay.is_busy() { 0 } else { timers::wait_ms(worker.dns.due(), sys::monotonic()) };
+        let count = sys::epoll_wait(worker.epoll, &mut events, wait).unwrap_or(0);
         for event in &events[..count] {
             let (kind, index) = ((event.data >> 32) as u32, event.data as u32 as usize);
-            monitor.work(kind, index, event.events);
+            worker.work(kind, index, event.events);
         }
-        monitor.dns_tick();
-        monitor.relay_tick();
+        worker.dns.tick();
+        worker.relay.tick();
     }
 }
 
-fn wait_ms(due: i64) -> i32 {
-    if due == 0 {
-        return -1;
-    }
-    ((due - sys::monotonic()).max(0) / 1_000_000 + 1).min(60_000) as i32
-}
-
-/// Descriptors that stay open, a bit each.
-struct Kept(&'static mut [u8]);
-
-impl Kept {
-    /// As many as the hard limit of the kernel is.
-    const MOST: usize = 1 << 20;
-
-    fn add(&mut self, fd: i32) {
-        if let Some(byte) = usize::try_from(fd).ok().and_then(|fd| self.0.get_mut(fd / 8)) {
-            *byte |= 1 << (fd % 8);
+impl Worker {
+    /// # Safety
+    /// `place` is valid for writing and zero, and nothing refers to it.
+    pub unsafe fn init(place: *mut Worker) {
+        // SAFETY: within the structure; zeroes are values of all other fields.
+        unsafe {
+            (&raw mut (*place).sources).write([Fd::NONE; 2]);
+            (&raw mut (*place).stdin).write(Fd::NONE);
+            (&raw mut (*place).plan).write(InForce::NONE);
+            Outputs::init(&raw mut (*place).outputs);
+            Inputs::init(&raw mut (*place).inputs);
+            Dns::init(&raw mut (*place).dns);
+            Relay::init(&raw mut (*place).relay);
         }
     }
 
-    /// Closes all others.
-    fn close_others(self, highest: i32) -> Result<()> {
-        let mut first = 3;
-        for fd in 3..=highest.max(2) {
-            if self.0.get(fd as usize / 8).is_some_and(|byte| byte & 1 << (fd % 8) != 0) {
-                if fd > first {
-                    sys::close_range(first, fd as u32 - 1, 0)?;
-                }
-                first = fd + 1;
-            }
-        }
-        sys::unmap(self.0);
-        sys::close_range(first, u32::MAX, 0)
+    pub fn plan(&self) -> Plan<'static> {
+        self.plan.plan()
     }
-}
 
-impl Monitor {
+    /// Reads the parts of the plan that the worker works with.
+    pub fn set_plan(&mut self, plan: InForce) {
+        self.dns.read(plan.plan());
+        self.relay.read(plan.plan());
+        self.plan = plan;
+    }
+
+    /// Another plan is in force; the one before is unmapped.
+    pub fn replace_plan(&mut self, plan: Plan<'static>) {
+        self.plan.replace(plan);
+        self.dns.read(plan);
+        self.relay.read(plan);
+    }
+
     /// Leaves everything behind that the worker does not need.
-    fn confine(&mut self) -> Result<()> {
+    fn confine(&mut self, launcher: Launcher) -> Result<()> {
         const PR_SET_NAME: usize = 15;
         const PR_SET_PDEATHSIG: usize = 1;
         let _ = sys::prctl(PR_SET_NAME, c"coracle-worker".as_ptr() as usize);
         sys::prctl(PR_SET_PDEATHSIG, SIGKILL as usize)?;
-        crate::logfile::begin(&mut self.log)?;
-        let states = reopened(self.record.run_states())?;
-        let (orders, wishes) = (self.worker.orders[1], self.worker.wishes[1]);
-        self.worker.pid = 0;
+        crate::logfile::begin(&mut self.outputs.log)?;
+        let states = fd::reopen(self.run_states, O_RDONLY)?;
+        // A file of locks tells which containers live.
+        let alive = sys::openat(self.container_dir, b"../../alive\0", O_RDONLY, 0).unwrap_or(-1);
         let mut highest = 0;
-        let mut kept = Kept(sys::map_memory(Kept::MOST / 8)?);
-        let single = [orders, wishes, self.log.file.fd, states, self.run_dir, self.open_alive(), self.stdin];
-        let sources = self.worker.sources;
-        let sockets = self.dns_sockets().map(|(_, fd)| fd).chain(self.relay_sockets());
+        let mut open = OpenSet::new(sys::map_memory(MOST_FDS / 8)?);
+        let log = self.outputs.log.file.fd;
+        let single = [self.orders, launcher.socket(), log, states, self.run_dir, alive, self.stdin.raw()];
+        let sources = self.sources.iter().map(Fd::raw);
+        let sockets = self.dns.sockets().map(|(_, fd)| fd).chain(self.relay.sockets());
         for fd in single.into_iter().chain(sources).chain(sockets) {
-            kept.add(fd);
+            open.add(fd);
             highest = highest.max(fd);
         }
-        kept.close_others(highest)?;
-        self.record.replace_run_states(states);
-        (self.lock, self.epoll) = (-1, sys::epoll_create()?);
-        // The files of names, and who lives: both lie in the directory of all that runs.
-        let running = sys::openat(self.run_dir, b"../..\0", O_PATH | O_DIRECTORY, 0)?;
-        confine::enter_root(running)?;
-        confine::give_up(WORKER, running)?;
-        sys::close(running);
-        sys::epoll_ctl(self.epoll, ADD, orders, EPOLLIN, token(ORDERS, 0))
+        open.each_gap(3, highest, |first, last| sys::close_range(first as i32, last, 0))?;
+        sys::unmap(open.into_memory());
+        self.run_states = states;
+        self.epoll = sys::epoll_create()?;
+        self.outputs.begin(self.epoll, launcher);
+        self.inputs.begin(self.epoll, launcher);
+        self.relay.begin(self.epoll);
+        self.dns.begin(self.epoll, launcher, crate::names::Files { run_dir: self.run_dir, states, alive });
+        // The files of names, and the locks of running containers: both lie in the directory of all that runs.
+        let running = Fd::new(sys::openat(self.run_dir, b"../..\0", O_PATH | O_DIRECTORY, 0)?);
+        confine::enter_root(running.raw())?;
+        confine::give_up(WORKER, running.raw())?;
+        drop(running);
+        sys::epoll_ctl(self.epoll, ADD, self.orders, EPOLLIN, token(ORDERS, 0))
     }
 
-    /// Takes up what an earlier worker left, or the start made.
-    fn open_all(&mut self) {
-        let log = self.header.flags & FLAG_LOG != 0;
+    /// Takes up the descriptors that an earlier worker left, or the start made.
+    fn open_all(&mut self, runs: bool) {
+        let log = self.flags & FLAG_LOG != 0;
         for index in [STDOUT, STDERR] {
-            let source = self.worker.sources[index];
+            // The outputs own the source from now on.
+            let source = self.sources[index].take();
             if source >= 0 {
-                let _ = self.take_output(CONTAINER, Some(index), source, log, None);
+                let _ = self.outputs.take(NewOutput { owner: CONTAINER, index: Some(index), source, log }, None);
             }
         }
-        if self.stdin >= 0 {
-            self.set_target(CONTAINER, self.stdin);
+        let stdin = self.stdin.take();
+        if stdin >= 0 {
+            self.inputs.set_target(CONTAINER, stdin);
         }
-        if self.init != 0 {
-            self.enable(CONTAINER);
+        if runs {
+            self.inputs.enable(CONTAINER);
         }
-        for which in 0..8 {
-            let socket = self.dns_sockets().find(|(at, _)| *at == which);
-            if let Some((_, fd)) = socket {
-                self.open_dns(which, fd);
-            }
-        }
-        self.watch_relays(0);
+        self.dns.listen();
+        self.relay.watch(0);
     }
 
     fn work(&mut self, kind: u32, index: usize, bits: u32) {
         match kind {
             ORDERS => self.take_order(),
-            OUTPUT => self.output_ready(index),
-            SINK => self.sink_ready(index, bits),
-            INPUT => self.input_ready(index),
-            TARGET => self.target_ready(index as u32),
-            crate::dns::DNS => self.dns_ready(index),
-            crate::relay::PORT | crate::relay::SIDE | crate::relay::BACK => self.relay_ready(kind, index),
+            OUTPUT => self.outputs.ready(index),
+            SINK => self.outputs.sink_ready(index, bits),
+            INPUT => self.inputs.ready(index),
+            TARGET => self.inputs.target_ready(index as u32),
+            dns::DNS => self.dns.ready(index),
+            relay::PORT | relay::SIDE | relay::BACK => self.relay.ready(kind, index),
             _ => {}
         }
     }
 
     fn take_order(&mut self) {
         let (mut bytes, mut fds) = ([0; ORDER], [-1; MAX_FDS]);
-        let (length, count) = match sys::recv_fds(self.worker.orders[1], &mut bytes, &mut fds, false) {
-            Ok((length, count)) if length >= WORD => (length, count),
+        let (length, count) = match sys::recv_fds(self.orders, &mut bytes, &mut fds, false) {
+            Ok((length, count)) if length >= MESSAGE => (length, count),
             Err(EAGAIN | EINTR) => return,
             // The launcher is gone.
             _ => sys::exit(GONE),
         };
-        let Some(word) = Word::from_bytes(&bytes[..length]) else { return };
-        let answer = self.obey(word, &bytes[WORD..length], &fds[..count]);
-        if let Some(answer) = answer {
-            let word = Word { what: answer.err().unwrap_or(0) as u32, b: answer.unwrap_or(0), ..Word::default() };
-            let _ = sys::send_fds(self.worker.orders[1], &word.to_bytes(), &[]);
+        let Some(order) = Message::from_bytes(&bytes[..length]) else { return };
+        if let Some(result) = self.obey(order, &bytes[MESSAGE..length], &fds[..count]) {
+            let _ = sys::send_fds(self.orders, &Message::answer(result).to_bytes(), &[]);
         }
     }
 
-    /// None: no answer is waited for.
-    fn obey(&mut self, word: Word, keys: &[u8], fds: &[i32]) -> Option<Result<u64>> {
+    /// None: the launcher waits for no answer.
+    fn obey(&mut self, order: Message, keys: &[u8], fds: &[i32]) -> Option<Result<u64>> {
         let fd = fds.first().copied().unwrap_or(-1);
         let done = |result: Result<()>| Some(result.map(|()| 0));
-        match word.what {
-            orders::ATTACH => {
-                let attached = self.attach_streams(word.a, fds);
-                return done(attached).filter(|_| word.b != 0);
+        match order.code {
+            message::ATTACH => {
+                let attached = self.attach(order.a, fds);
+                return done(attached).filter(|_| order.b != 0);
             }
-            orders::OUTPUT => {
-                let index = (word.b > 0).then(|| (word.b - 1) as usize % 2);
-                if word.a == CHECK as u32 + 1 {
-                    self.health.forget_output();
-                }
-                let taken = self.take_output(word.a, index, fd, word.c != 0, fds.get(1).copied());
-                return done(taken).filter(|_| index.is_none());
+            message::OUTPUT => return self.new_output(order, fd, fds.get(1).copied()),
+            message::TARGET => self.inputs.set_target(order.a, fd),
+            message::INPUT => drop(self.inputs.open(fd, order.a, order.b != 0)),
+            message::ENABLE => self.inputs.enable(order.a),
+            message::STOP => {
+                self.relay.end_passages();
+                self.outputs.drain();
+                self.inputs.disable();
+                self.inputs.lose(CONTAINER);
+                return done(Ok(()));
             }
-            orders::TARGET => self.set_target(word.a, fd),
-            orders::INPUT => drop(self.open_input(fd, word.a, word.b != 0)),
-            orders::ENABLE => self.enable(word.a),
-            orders::STOP => {
-                self.end_relayed();
-                self.drain_container();
-                self.lose_inputs(CONTAINER);
-                return Some(Ok(0));
+            message::DROP => self.inputs.lose(order.a),
+            message::END_INPUT => {
+                self.inputs.end_with(order.a);
+                return done(Ok(()));
             }
-            orders::DROP => self.lose_inputs(word.a),
-            orders::END_INPUT => {
-                self.end_with_inputs(word.a);
-                return Some(Ok(0));
+            message::CHECKED => {
+                self.outputs.end_outputs(CHECK as u32 + 1);
+                return Some(Ok(u64::from(self.outputs.check.written())));
             }
-            orders::CHECKED => {
-                self.end_outputs(CHECK as u32 + 1);
-                return Some(Ok(u64::from(self.health.taken().0)));
-            }
-            orders::KEEP_CHECK => {
-                let kept = sys::pwrite(fd, self.health.taken().1, word.b);
+            message::KEEP_CHECK => {
+                let kept = sys::pwrite(fd, self.outputs.check.kept(), order.b);
                 sys::close(fd);
-                return done(kept.map(|_| ()));
+                return done(kept.map(drop));
             }
-            orders::DNS_SOCKET => self.open_dns(word.a as usize, fd),
-            orders::END_DNS => self.close_dns(),
-            orders::PLAN => self.change_plan(fd),
-            orders::PORTS => self.more_relays(keys, fds),
-            orders::END_PORTS => {
-                self.close_relays();
-                return Some(Ok(0));
+            message::DNS_SOCKET => self.dns.open(order.a as usize, fd),
+            message::END_DNS => self.dns.close(),
+            message::PLAN => self.change_plan(fd),
+            message::PORTS => self.relay.more(keys, fds),
+            message::END_PORTS => {
+                self.relay.close();
+                return done(Ok(()));
             }
-            orders::LINGER => {
-                self.give_the_rest(word.b as i64);
-                return Some(Ok(0));
+            message::LINGER => {
+                self.give_the_rest(order.b as i64);
+                return done(Ok(()));
             }
-            _ => fds.iter().copied().for_each(sys::close),
+            _ => close_all(fds),
         }
         None
+    }
+
+    fn new_output(&mut self, order: Message, source: i32, sink: Option<i32>) -> Option<Result<u64>> {
+        let index = (order.b > 0).then(|| (order.b - 1) as usize % 2);
+        if order.a == CHECK as u32 + 1 {
+            self.outputs.check.clear();
+        }
+        let output = NewOutput { owner: order.a, index, source, log: order.c != 0 };
+        let taken = self.outputs.take(output, sink);
+        Some(taken.map(|()| 0)).filter(|_| index.is_none())
+    }
+
+    /// Adds a client's streams to the container's. Closes the descriptors that nobody wants.
+    fn attach(&mut self, mask: u32, fds: &[i32]) -> Result<()> {
+        let tty = self.flags & FLAG_TTY != 0;
+        let mut fds = fds.iter().copied();
+        let mut result = Ok(());
+        if mask & SESSION_STDIN != 0 {
+            let fd = fds.next().unwrap_or(-1);
+            if self.flags & FLAG_OPEN_STDIN != 0 {
+                let once = self.flags & FLAG_STDIN_ONCE != 0 && !tty;
+                result = result.and(self.inputs.open(fd, CONTAINER, once));
+            } else {
+                sys::close(fd);
+            }
+        }
+        for (bit, index) in [(SESSION_STDOUT, STDOUT), (SESSION_STDERR, STDERR)] {
+            if mask & bit != 0 {
+                let fd = fds.next().unwrap_or(-1);
+                let wanted = index == STDOUT || !tty;
+                if wanted { result = result.and(self.outputs.add_sink(index, fd)) } else { sys::close(fd) }
+            }
+        }
+        fds.for_each(sys::close);
+        result
     }
 
     fn change_plan(&mut self, file: i32) {
@@ -225,32 +285,24 @@ impl Monitor {
         sys::close(file);
         // The launcher has read it before.
         if let Some(Ok(plan)) = plan.ok().map(Plan::check) {
-            self.plan.replace(plan);
-            self.read_resolver();
+            self.replace_plan(plan);
             // Packets on their way went to where the ports led before.
-            self.end_relayed();
+            self.relay.end_passages();
         }
     }
 
-    /// Gives clients what they have not taken, for so long.
+    /// Gives clients the output that they have not taken, for so long.
     fn give_the_rest(&mut self, millis: i64) {
         let until = sys::monotonic() + millis * 1_000_000;
         let mut events = [EpollEvent::default(); 16];
-        let _ = sys::epoll_ctl(self.epoll, REMOVE, self.worker.orders[1], 0, 0);
-        while self.draining() && sys::monotonic() < until {
+        let _ = sys::epoll_ctl(self.epoll, REMOVE, self.orders, 0, 0);
+        while self.outputs.draining() && sys::monotonic() < until {
             let count = sys::epoll_wait(self.epoll, &mut events, millis as i32).unwrap_or(0);
             for event in &events[..count] {
                 if (event.data >> 32) as u32 == SINK {
-                    self.sink_ready(event.data as u32 as usize, event.events);
+                    self.outputs.sink_ready(event.data as u32 as usize, event.events);
                 }
             }
         }
     }
-}
-
-/// Opens a descriptor's file again, for reading alone.
-fn reopened(fd: i32) -> Result<i32> {
-    let mut path = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
-    crate::text::decimal(&mut path[14..], i64::from(fd));
-    sys::openat(AT_FDCWD, &path, O_RDONLY, 0)
 }

@@ -27,7 +27,7 @@ pub struct Subject<'a> {
 }
 
 /// Writes an event of a container. `detail` follows the action (`exec_start: true`).
-pub fn of_container(w: &mut Writer, subject: Subject, action: &[u8], detail: &[u8], extras: &[(&[u8], Value)]) {
+pub fn of_container(w: &mut Writer, subject: &Subject, action: &[u8], detail: &[u8], extras: &[(&[u8], Value)]) {
     w.bytes(HEAD).bytes(b"{\"status\":\"").bytes(action).bytes(detail).bytes(b"\",\"id\":\"").bytes(subject.id);
     w.bytes(b"\",\"from\":\"").bytes(subject.from);
     w.bytes(b"\",\"Type\":\"container\",\"Action\":\"").bytes(action).bytes(detail);
@@ -92,15 +92,15 @@ mod tests {
     fn an_event_of_a_container_has_its_attributes_before_the_extra_ones() {
         let subject = Subject { id: b"abc", from: b"image", attributes: b"\"a\":\"b\"" };
         let extras = [(&b"exitCode"[..], Value::Number(-3)), (b"execID", Value::Text(b"77"))];
-        let (_, text) = sealed(|w| of_container(w, subject, b"exec_die", b": x", &extras));
+        let (_, text) = sealed(|w| of_container(w, &subject, b"exec_die", b": x", &extras));
         assert_eq!(
             text,
             r#"{"status":"exec_die: x","id":"abc","from":"image","Type":"container","Action":"exec_die: x","Actor":{"ID":"abc","Attributes":{"a":"b","exitCode":"-3","execID":"77"}},"time":1700000000,"timeNano":1700000000000000005}"#
         );
         let bare = Subject { attributes: b"", ..subject };
-        let (_, text) = sealed(|w| of_container(w, bare, b"die", b"", &extras[..1]));
+        let (_, text) = sealed(|w| of_container(w, &bare, b"die", b"", &extras[..1]));
         assert!(text.contains(r#""Attributes":{"exitCode":"-3"}"#), "no comma before the first attribute: {text}");
-        let (_, text) = sealed(|w| of_container(w, bare, b"start", b"", &[]));
+        let (_, text) = sealed(|w| of_container(w, &bare, b"start", b"", &[]));
         assert!(text.contains(r#""Attributes":{}}"#), "{text}");
     }
 

@@ -6,6 +6,12 @@
 #[cfg(any(test, fuzzing))]
 mod answers;
 pub mod call;
+#[cfg(test)]
+mod check_output;
+#[cfg(test)]
+mod checkup;
+#[cfg(test)]
+mod clients;
 #[cfg(any(test, fuzzing))]
 mod deflate;
 pub mod encode;
@@ -17,6 +23,8 @@ pub mod filter;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
+#[cfg(test)]
+mod group_list;
 #[cfg(any(test, fuzzing))]
 #[cfg_attr(fuzzing, allow(dead_code))]
 mod jsonlog;
@@ -25,16 +33,27 @@ mod jsonlog;
 #[path = "../lines/lib.rs"]
 mod lines;
 #[cfg(test)]
+#[allow(dead_code)]
+mod message;
+#[cfg(test)]
 mod oom_count;
+#[cfg(test)]
+mod open_set;
 pub mod ops;
 #[cfg(test)]
 mod ops_tests;
 #[cfg(any(test, fuzzing))]
 mod passage;
+#[cfg(test)]
+mod progress;
 #[cfg(any(test, fuzzing))]
 mod question;
 #[cfg(test)]
 mod restart;
+#[cfg(test)]
+mod session;
+#[cfg(test)]
+mod successors;
 pub mod text;
 #[cfg(test)]
 mod timers;

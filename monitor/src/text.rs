@@ -73,7 +73,7 @@ impl<'a> Writer<'a> {
         Writer { buffer, length: 0, full: false }
     }
     /// Appends a text.
-    #[inline]
+    #[inline(never)]
     pub fn bytes(&mut self, text: &[u8]) -> &mut Writer<'a> {
         match self.buffer.get_mut(self.length..self.length + text.len()) {
             Some(room) => {

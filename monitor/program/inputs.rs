@@ -1,0 +1,248 @@
+//! Input: from clients to a process.
+
+use crate::execs::MAX_EXECS;
+use crate::life::{INPUT, TARGET, token};
+use crate::link::Launcher;
+use crate::message::{CLOSED, Message};
+use crate::outputs::{CHUNK, CONTAINER, Kind, kind_of, let_go};
+use crate::sys::{self, *};
+
+const MAX_INPUTS: usize = 80;
+
+pub struct Inputs {
+    epoll: i32,
+    launcher: Launcher,
+    inputs: [Input; MAX_INPUTS],
+    /// Where input goes, by owner: descriptors plus one, 0 is none.
+    targets: [i32; MAX_EXECS + 2],
+    /// The container runs: its input is read.
+    enabled: bool,
+}
+
+struct Input {
+    source: i32,
+    socket: bool,
+    owner: u32,
+    /// Its end is the process's end of input.
+    once: bool,
+    ended: bool,
+    polled: bool,
+    buffer: Option<&'static mut [u8]>,
+    from: usize,
+    to: usize,
+}
+
+impl Inputs {
+    /// # Safety
+    /// `place` is valid for writing and zero, and nothing refers to it.
+    pub unsafe fn init(place: *mut Inputs) {
+        for index in 0..MAX_INPUTS {
+            let fresh = Input {
+                source: -1,
+                socket: false,
+                owner: 0,
+                once: false,
+                ended: false,
+                polled: false,
+                buffer: None,
+                from: 0,
+                to: 0,
+            };
+            // SAFETY: within the array that the caller gives.
+            unsafe { (&raw mut (*place).inputs[index]).write(fresh) };
+        }
+    }
+
+    /// In a worker that begins.
+    pub fn begin(&mut self, epoll: i32, launcher: Launcher) {
+        (self.epoll, self.launcher) = (epoll, launcher);
+    }
+
+    pub fn open(&mut self, fd: i32, owner: u32, once: bool) -> Result<()> {
+        let socket = kind_of(fd) == Kind::Socket;
+        let Some(slot) = self.inputs.iter().position(|input| input.source < 0 && input.buffer.is_none()) else {
+            sys::close(fd);
+            return Err(EBUSY);
+        };
+        let buffer = sys::map_memory(CHUNK).inspect_err(|_| sys::close(fd))?;
+        self.inputs[slot] = Input {
+            source: fd,
+            socket,
+            owner,
+            once,
+            ended: false,
+            polled: false,
+            buffer: Some(buffer),
+            from: 0,
+            to: 0,
+        };
+        if self.target(owner) >= 0 && (owner != CONTAINER || self.enabled) {
+            self.enable_slot(slot);
+        }
+        Ok(())
+    }
+
+    /// Begins to read what clients send, once there is a process to send it to.
+    pub fn enable(&mut self, owner: u32) {
+        self.enabled |= owner == CONTAINER;
+        for slot in 0..MAX_INPUTS {
+            let input = &self.inputs[slot];
+            if input.source >= 0 && input.owner == owner {
+                self.enable_slot(slot);
+            }
+        }
+    }
+
+    /// Clients' input is read no more: the container ended.
+    pub fn disable(&mut self) {
+        self.enabled = false;
+    }
+
+    fn enable_slot(&mut self, slot: usize) {
+        let input = &mut self.inputs[slot];
+        input.polled = sys::epoll_ctl(self.epoll, ADD, input.source, EPOLLIN, token(INPUT, slot as u32)).is_ok();
+        if !input.polled {
+            self.ready(slot);
+        }
+    }
+
+    fn target(&self, owner: u32) -> i32 {
+        self.targets.get(owner as usize).map_or(-1, |target| target - 1)
+    }
+
+    /// Where input of a process goes.
+    pub fn set_target(&mut self, owner: u32, fd: i32) {
+        self.close_target(owner);
+        match self.targets.get_mut(owner as usize) {
+            Some(target) => *target = fd + 1,
+            None => sys::close(fd),
+        }
+    }
+
+    /// A client sent input, or ended it.
+    pub fn ready(&mut self, slot: usize) {
+        loop {
+            if !self.write(slot) {
+                return;
+            }
+            let input = &mut self.inputs[slot];
+            if input.source < 0 {
+                return;
+            }
+            let Some(buffer) = input.buffer.as_mut() else { return };
+            let read = if input.socket { sys::receive } else { sys::read };
+            match read(input.source, buffer) {
+                Ok(length) if length > 0 => (input.from, input.to) = (0, length),
+                Err(EAGAIN | EINTR) => return,
+                _ => {
+                    input.ended = true;
+                    return self.finish(slot);
+                }
+            }
+            if self.inputs[slot].polled {
+                self.write(slot);
+                return;
+            }
+        }
+    }
+
+    /// Hands on what was read; false when the process does not take it now.
+    fn write(&mut self, slot: usize) -> bool {
+        let owner = self.inputs[slot].owner;
+        let target = self.target(owner);
+        let epoll = self.epoll;
+        let input = &mut self.inputs[slot];
+        while input.from < input.to {
+            let Some(buffer) = input.buffer.as_ref() else { return false };
+            match sys::write(target, &buffer[input.from..input.to]) {
+                Ok(length) => input.from += length,
+                Err(EINTR) => {}
+                Err(EAGAIN) => {
+                    if input.polled {
+                        let _ = sys::epoll_ctl(epoll, REMOVE, input.source, 0, 0);
+                    }
+                    let _ = sys::epoll_ctl(epoll, ADD, target, EPOLLOUT, token(TARGET, owner));
+                    return false;
+                }
+                // The process closed its input: what comes is dropped.
+                Err(_) => (input.from, input.to) = (0, 0),
+            }
+        }
+        true
+    }
+
+    /// The process takes input again.
+    pub fn target_ready(&mut self, owner: u32) {
+        let target = self.target(owner);
+        let _ = sys::epoll_ctl(self.epoll, REMOVE, target, 0, 0);
+        for slot in 0..MAX_INPUTS {
+            let input = &self.inputs[slot];
+            if input.buffer.is_none() || input.owner != owner || !self.write(slot) {
+                continue;
+            }
+            let input = &self.inputs[slot];
+            if input.ended {
+                self.finish(slot);
+            } else if input.polled {
+                let _ = sys::epoll_ctl(self.epoll, ADD, input.source, EPOLLIN, token(INPUT, slot as u32));
+            } else {
+                self.ready(slot);
+            }
+        }
+    }
+
+    /// The client's input has ended: once all of it is written, the process's has too where that is wanted.
+    fn finish(&mut self, slot: usize) {
+        let epoll = self.epoll;
+        let input = &mut self.inputs[slot];
+        let_go(epoll, &mut input.source);
+        if input.from < input.to {
+            return;
+        }
+        let (owner, once) = (input.owner, input.once);
+        if let Some(buffer) = input.buffer.take() {
+            sys::unmap(buffer);
+        }
+        if once {
+            self.end_target(owner);
+        }
+    }
+
+    /// The end of any input that is open now is the process's.
+    pub fn end_with(&mut self, owner: u32) {
+        let open = self.inputs.iter_mut().filter(|input| input.owner == owner && input.buffer.is_some());
+        open.for_each(|input| input.once = true);
+    }
+
+    /// Ends the process's input, of which the launcher keeps a copy where it is the container's.
+    fn end_target(&mut self, owner: u32) {
+        self.close_target(owner);
+        if owner == CONTAINER {
+            self.launcher.notify(Message { code: CLOSED, ..Message::default() });
+        }
+    }
+
+    fn close_target(&mut self, owner: u32) {
+        let epoll = self.epoll;
+        if let Some(target) = self.targets.get_mut(owner as usize)
+            && *target > 0
+        {
+            let mut fd = core::mem::take(target) - 1;
+            let_go(epoll, &mut fd);
+        }
+    }
+
+    /// The process is gone: nobody takes input any more.
+    pub fn lose(&mut self, owner: u32) {
+        let epoll = self.epoll;
+        for input in &mut self.inputs {
+            if input.owner == owner && input.buffer.is_some() {
+                let_go(epoll, &mut input.source);
+                if let Some(buffer) = input.buffer.take() {
+                    sys::unmap(buffer);
+                }
+            }
+        }
+        self.close_target(owner);
+    }
+}

@@ -1,0 +1,459 @@
+//! Output: from a process to the log and to every attached client.
+//!
+//! An output stream reads a chunk when every sink has taken the one before: a client that does not read holds the process
+//! back as a pipe would (dockerd does the same), and memory stays bounded by one chunk a stream. A client that is gone is
+//! dropped at once.
+//!
+//! A process that fills a chunk at once gets a larger pipe: fewer turns for the same bytes. Where then nobody but one client
+//! with a pipe wants its output, the pages go from pipe to pipe and nothing is copied here.
+
+use crate::check_output::CheckOutput;
+use crate::execs::CHECK;
+use crate::jsonlog::Log;
+use crate::life::{OUTPUT, SINK, token};
+use crate::link::Launcher;
+use crate::logfile::LogFile;
+use crate::message::{LOST, Message};
+use crate::sys::{self, *};
+use crate::walls::Wall;
+
+pub const CHUNK: usize = 64 * 1024;
+/// The pipe of a process that writes much.
+const BULK: usize = 1 << 20;
+/// At the end of a process what is left in its pipe is taken at once, whatever the clients do: the largest pipe.
+const LAST_CHUNK: usize = CHUNK + BULK;
+const MAX_STREAMS: usize = 131;
+const MAX_SINKS: usize = 16;
+
+/// The container's own output streams; those of exec'd processes follow.
+pub const STDOUT: usize = 0;
+pub const STDERR: usize = 1;
+/// Owner of the container's own streams; exec'd process `i` is `i + 1`.
+pub const CONTAINER: u32 = 0;
+
+/// The output streams of the worker, the log, and the output of the health check.
+pub struct Outputs {
+    epoll: i32,
+    launcher: Launcher,
+    pub log: Log<'static, LogFile>,
+    pub check: CheckOutput,
+    /// Lost records of the log that the launcher knows of.
+    reported: u64,
+    outputs: [Output; MAX_STREAMS],
+}
+
+struct Output {
+    used: bool,
+    owner: u32,
+    log: bool,
+    source: i32,
+    /// Reading waits for a sink.
+    paused: bool,
+    /// The source has ended; sinks still take the rest.
+    ended: bool,
+    /// It has written much at once, into a pipe.
+    bulk: bool,
+    buffer: Option<&'static mut [u8]>,
+    filled: usize,
+    sinks: [Sink; MAX_SINKS],
+}
+
+/// An output stream that begins.
+pub struct NewOutput {
+    pub owner: u32,
+    /// Its place, if it is of the container's own streams.
+    pub index: Option<usize>,
+    pub source: i32,
+    pub log: bool,
+}
+
+struct Sink {
+    fd: i32,
+    sent: usize,
+    kind: Kind,
+    /// epoll takes it; a regular file never waits.
+    polled: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Socket,
+    Pipe,
+    Other,
+}
+
+const NO_SINK: Sink = Sink { fd: -1, sent: 0, kind: Kind::Other, polled: false };
+
+/// Closes what a client gave. Its own copy would keep an epoll entry alive: that is removed first.
+pub fn let_go(epoll: i32, fd: &mut i32) {
+    if *fd >= 0 {
+        let _ = sys::epoll_ctl(epoll, REMOVE, *fd, 0, 0);
+        sys::close(*fd);
+        *fd = -1;
+    }
+}
+
+impl Sink {
+    fn write(&self, data: &[u8]) -> Result<usize> {
+        if self.kind == Kind::Socket { sys::send(self.fd, data) } else { sys::write(self.fd, data) }
+    }
+}
+
+impl Output {
+    fn behind(&self) -> bool {
+        self.sinks.iter().any(|sink| sink.fd >= 0 && sink.sent < self.filled)
+    }
+
+    /// Where all of the output can go without being looked at: the only client's pipe.
+    fn straight(&self) -> Option<usize> {
+        if !self.bulk || self.log || self.owner == CHECK as u32 + 1 || !Wall::BackPressure.stands() {
+            return None;
+        }
+        let mut open = self.sinks.iter().enumerate().filter(|(_, sink)| sink.fd >= 0);
+        match (open.next(), open.next()) {
+            (Some((slot, sink)), None) if sink.kind == Kind::Pipe && sink.polled => Some(slot),
+            _ => None,
+        }
+    }
+}
+
+/// The kind of a descriptor that the launcher has opened anew; one that may block is of no kind.
+pub fn kind_of(fd: i32) -> Kind {
+    const S_IFSOCK: u32 = 0o140000;
+    const S_IFIFO: u32 = 0o010000;
+    match sys::fstat(fd).map(|stat| stat.mode & S_IFMT) {
+        Ok(S_IFSOCK) => Kind::Socket,
+        Ok(S_IFIFO) if sys::get_flags(fd).is_ok_and(|flags| flags & O_NONBLOCK != 0) => Kind::Pipe,
+        _ => Kind::Other,
+    }
+}
+
+/// Reads output; where it is logged, what is under way is noted before it is taken.
+fn read_noted(
+    log: &Log<'static, LogFile>,
+    logged: bool,
+    index: usize,
+    source: i32,
+    buffer: &mut [u8],
+) -> Result<usize> {
+    if !logged {
+        return sys::read(source, buffer);
+    }
+    log.reading(index);
+    let got = sys::read(source, buffer);
+    if !matches!(got, Ok(1..)) {
+        log.rests(index);
+    }
+    got
+}
+
+impl Outputs {
+    /// # Safety
+    /// `place` is valid for writing and zero, and nothing refers to it.
+    pub unsafe fn init(place: *mut Outputs) {
+        // SAFETY: within the structure that the caller gives.
+        unsafe { (&raw mut (*place).log).write(Log::new(LogFile::NONE)) };
+        // Those of further processes are zero, so that their memory is not there, until one is used.
+        for index in [STDOUT, STDERR] {
+            let fresh = Output {
+                used: false,
+                owner: 0,
+                log: false,
+                source: -1,
+                paused: false,
+                ended: false,
+                bulk: false,
+                buffer: None,
+                filled: 0,
+                sinks: [NO_SINK; MAX_SINKS],
+            };
+            // SAFETY: within the array of that structure.
+            unsafe { (&raw mut (*place).outputs[index]).write(fresh) };
+        }
+    }
+
+    /// In a worker that begins.
+    pub fn begin(&mut self, epoll: i32, launcher: Launcher) {
+        (self.epoll, self.launcher) = (epoll, launcher);
+    }
+
+    /// A place for the output of a further process.
+    fn room(&self, owner: u32) -> Option<usize> {
+        if owner == CONTAINER { None } else { (2..MAX_STREAMS).find(|&i| !self.outputs[i].used) }
+    }
+
+    pub fn add_sink(&mut self, index: usize, fd: i32) -> core::result::Result<(), i32> {
+        let kind = kind_of(fd);
+        let output = &mut self.outputs[index];
+        output.used = true;
+        let filled = output.filled;
+        let Some(slot) = output.sinks.iter().position(|sink| sink.fd < 0) else {
+            sys::close(fd);
+            return Err(EBUSY);
+        };
+        // Without events: only a client's going away is told.
+        let polled = sys::epoll_ctl(self.epoll, ADD, fd, 0, token(SINK, (index * MAX_SINKS + slot) as u32)).is_ok();
+        output.sinks[slot] = Sink { fd, sent: filled, kind, polled };
+        Ok(())
+    }
+
+    /// Output of a process: `index` is fixed for the container's own, else a free one is taken. Takes the descriptors, also
+    /// when it fails.
+    pub fn take(&mut self, output: NewOutput, sink: Option<i32>) -> Result<()> {
+        let source = output.source;
+        match self.open(output) {
+            Ok(index) => sink.map_or(Ok(()), |fd| self.add_sink(index, fd)),
+            Err(error) => {
+                [Some(source), sink].into_iter().flatten().filter(|&fd| fd >= 0).for_each(sys::close);
+                Err(error)
+            }
+        }
+    }
+
+    fn open(&mut self, NewOutput { owner, index, source, log }: NewOutput) -> Result<usize> {
+        let index = index.or_else(|| self.room(owner)).ok_or(EBUSY)?;
+        sys::set_nonblocking(source);
+        let buffer = sys::map_memory(CHUNK)?;
+        if let Err(error) = sys::epoll_ctl(self.epoll, ADD, source, EPOLLIN, token(OUTPUT, index as u32)) {
+            sys::unmap(buffer);
+            return Err(error);
+        }
+        let output = &mut self.outputs[index];
+        if !output.used {
+            output.sinks = [NO_SINK; MAX_SINKS];
+        }
+        (output.used, output.owner, output.log, output.source) = (true, owner, log, source);
+        (output.paused, output.ended, output.bulk) = (false, false, false);
+        (output.filled, output.buffer) = (0, Some(buffer));
+        Ok(index)
+    }
+
+    /// There is output.
+    pub fn ready(&mut self, index: usize) {
+        for _ in 0..16 {
+            let output = &mut self.outputs[index];
+            if output.source < 0 || output.filled > 0 || output.paused {
+                return;
+            }
+            if let Some(slot) = output.straight() {
+                match self.hand_over(index, slot) {
+                    true => continue,
+                    false => return,
+                }
+            }
+            let Some(buffer) = output.buffer.as_mut() else { return };
+            match read_noted(&self.log, output.log, index, output.source, buffer) {
+                Ok(length) if length > 0 => {
+                    if length == CHUNK && !output.bulk {
+                        output.bulk = sys::grow_pipe(output.source, BULK).is_ok();
+                    }
+                    self.take_chunk(index, 0, length);
+                }
+                Err(EAGAIN | EINTR) => return,
+                // The end, or EIO: the last process with that terminal is gone.
+                _ => return self.source_ended(index),
+            }
+        }
+    }
+
+    /// Moves output to the client's pipe as it is. Answers whether to go on: there may be more, or this was not the way.
+    fn hand_over(&mut self, index: usize, slot: usize) -> bool {
+        let epoll = self.epoll;
+        let output = &mut self.outputs[index];
+        let sink = &mut output.sinks[slot];
+        match sys::splice(output.source, sink.fd, BULK) {
+            Ok(0) => {
+                self.source_ended(index);
+                false
+            }
+            Ok(_) | Err(EINTR) => true,
+            Err(EAGAIN) => {
+                // There is nothing, or no room for it.
+                if sys::waiting(output.source) > 0 {
+                    let key = token(SINK, (index * MAX_SINKS + slot) as u32);
+                    let _ = sys::epoll_ctl(epoll, CHANGE, sink.fd, EPOLLOUT, key);
+                    output.paused = true;
+                    let _ = sys::epoll_ctl(epoll, REMOVE, output.source, 0, 0);
+                    return false;
+                }
+                // A full sink hides the source's end, which would be told again and again: a plain read sees it.
+                let Some(buffer) = output.buffer.as_mut() else { return false };
+                match sys::read(output.source, buffer) {
+                    Ok(length) if length > 0 => self.take_chunk(index, 0, length),
+                    Err(EAGAIN | EINTR) => {}
+                    _ => self.source_ended(index),
+                }
+                false
+            }
+            Err(EPIPE) => {
+                let_go(epoll, &mut sink.fd);
+                true
+            }
+            Err(_) => {
+                sink.kind = Kind::Other;
+                true
+            }
+        }
+    }
+
+    fn take_chunk(&mut self, index: usize, from: usize, to: usize) {
+        let output = &mut self.outputs[index];
+        if output.owner == CHECK as u32 + 1 {
+            if let Some(buffer) = output.buffer.as_ref() {
+                self.check.take(&buffer[from..to]);
+            }
+            return;
+        }
+        if output.log {
+            if let Some(buffer) = output.buffer.as_ref() {
+                self.log.chunk(index, &buffer[from..to], sys::now());
+            }
+            if self.log.lost > self.reported {
+                self.reported = self.log.lost;
+                self.launcher.notify(Message { code: LOST, b: self.log.lost, ..Message::default() });
+            }
+        }
+        let output = &mut self.outputs[index];
+        output.filled = to;
+        if from == 0 {
+            output.sinks.iter_mut().for_each(|sink| sink.sent = 0);
+        }
+        self.push(index);
+    }
+
+    /// Gives every sink what it takes.
+    fn push(&mut self, index: usize) {
+        let epoll = self.epoll;
+        let output = &mut self.outputs[index];
+        let Some(buffer) = output.buffer.as_ref() else { return };
+        for (slot, sink) in output.sinks.iter_mut().enumerate() {
+            while sink.fd >= 0 && sink.sent < output.filled {
+                match sink.write(&buffer[sink.sent..output.filled]) {
+                    Ok(length) => sink.sent += length,
+                    Err(EINTR) => {}
+                    Err(EAGAIN) if sink.polled => {
+                        let key = token(SINK, (index * MAX_SINKS + slot) as u32);
+                        let _ = sys::epoll_ctl(epoll, CHANGE, sink.fd, EPOLLOUT, key);
+                        break;
+                    }
+                    Err(_) => let_go(epoll, &mut sink.fd),
+                }
+            }
+        }
+        #[cfg(feature = "attacks")]
+        if output.behind() && !Wall::BackPressure.stands() {
+            // Held in memory, and never given back.
+            let held = sys::map_memory(output.filled);
+            held.into_iter().for_each(|held| held.copy_from_slice(&buffer[..output.filled]));
+            output.filled = 0;
+            return;
+        }
+        if output.behind() {
+            if output.source >= 0 && !output.paused {
+                // Taken out altogether: a source whose other end is closed would be told again and again.
+                output.paused = true;
+                let _ = sys::epoll_ctl(epoll, REMOVE, output.source, 0, 0);
+            }
+            return;
+        }
+        output.filled = 0;
+        if output.ended {
+            self.release(index);
+        } else if output.paused && output.source >= 0 {
+            output.paused = false;
+            let _ = sys::epoll_ctl(epoll, ADD, output.source, EPOLLIN, token(OUTPUT, index as u32));
+        }
+    }
+
+    /// A sink takes more, or its client is gone.
+    pub fn sink_ready(&mut self, key: usize, events: u32) {
+        let (index, slot) = (key / MAX_SINKS, key % MAX_SINKS);
+        let epoll = self.epoll;
+        let sink = &mut self.outputs[index].sinks[slot];
+        if sink.fd < 0 {
+            return;
+        }
+        if events & (EPOLLERR | EPOLLHUP) != 0 {
+            if !Wall::StreamsLetGo.stands() {
+                let _ = sys::epoll_ctl(epoll, REMOVE, sink.fd, 0, 0);
+                sink.fd = -1;
+            }
+            let_go(epoll, &mut sink.fd);
+        } else {
+            let _ = sys::epoll_ctl(epoll, CHANGE, sink.fd, 0, token(SINK, key as u32));
+        }
+        self.push(index);
+    }
+
+    fn source_ended(&mut self, index: usize) {
+        let epoll = self.epoll;
+        let output = &mut self.outputs[index];
+        // The launcher has a copy, which would keep the epoll entry alive.
+        let_go(epoll, &mut output.source);
+        output.ended = true;
+        if output.log {
+            self.log.end(index, sys::now());
+        }
+        let output = &self.outputs[index];
+        if !output.behind() {
+            self.release(index);
+        }
+    }
+
+    fn release(&mut self, index: usize) {
+        let epoll = self.epoll;
+        let output = &mut self.outputs[index];
+        output.sinks.iter_mut().for_each(|sink| let_go(epoll, &mut sink.fd));
+        if let Some(buffer) = output.buffer.take() {
+            sys::unmap(buffer);
+        }
+        (output.used, output.filled) = (false, 0);
+    }
+
+    /// The container's process ended: takes what is left of its output, without waiting for clients.
+    pub fn drain(&mut self) {
+        for index in [STDOUT, STDERR] {
+            while self.outputs[index].source >= 0 {
+                let output = &mut self.outputs[index];
+                let Some(buffer) = output.buffer.as_mut() else { break };
+                if output.filled > 0 && buffer.len() == CHUNK {
+                    let Ok(larger) = sys::map_memory(LAST_CHUNK) else { break };
+                    larger[..output.filled].copy_from_slice(&buffer[..output.filled]);
+                    let old: &'static mut [u8] = core::mem::replace(buffer, larger);
+                    sys::unmap(old);
+                    continue;
+                }
+                let from = output.filled;
+                match read_noted(&self.log, output.log, index, output.source, &mut buffer[from..]) {
+                    Ok(length) if length > 0 => self.take_chunk(index, from, from + length),
+                    Err(EINTR) => {}
+                    _ => self.source_ended(index),
+                }
+            }
+            // Attached before a start that failed: the client sees the end.
+            if self.outputs[index].used && self.outputs[index].source < 0 && !self.outputs[index].behind() {
+                self.release(index);
+            }
+        }
+    }
+
+    /// A process ended: takes what is left of its output, whoever else could still write there.
+    pub fn end_outputs(&mut self, owner: u32) {
+        for index in 0..MAX_STREAMS {
+            while self.outputs[index].used && self.outputs[index].source >= 0 && self.outputs[index].owner == owner {
+                let output = &mut self.outputs[index];
+                let Some(buffer) = output.buffer.as_mut() else { break };
+                match sys::read(output.source, buffer) {
+                    Ok(length) if length > 0 => self.take_chunk(index, 0, length),
+                    Err(EINTR) => {}
+                    _ => self.source_ended(index),
+                }
+            }
+        }
+    }
+
+    /// Whether clients still have to take output of processes that ended.
+    pub fn draining(&self) -> bool {
+        self.outputs.iter().any(|output| output.used && output.ended && output.behind())
+    }
+}
