@@ -97,28 +97,19 @@ static char *word(char **words) {
     return first ? first : "";
 }
 
-/* The id in `{"Id":"...",...}`. */
-static int id_of(const char *json, char id[65]) {
-    const char *at = strstr(json, "\"Id\":\"");
-    if (!at || strlen(at + 6) < 64) return 0;
-    memcpy(id, at + 6, 64);
-    id[64] = 0;
-    return 1;
-}
-
 static int create(const char *name, const char *body, char id[65]) {
-    char *json = NULL;
-    if (bad(coracle_container_create(engine, name, body, NULL, &json, &failure))) return 0;
-    int found = id_of(json, id);
-    coracle_free(json);
-    return found;
+    char *given = NULL;
+    if (bad(coracle_container_create(engine, name, body, NULL, &given, NULL, &failure))) return 0;
+    snprintf(id, 65, "%s", given);
+    coracle_free(given);
+    return 1;
 }
 
 static int start(const char *id) { return !bad(coracle_container_start(engine, id, NULL, NULL, NULL, &failure)); }
 
 static int wait_end(const char *id) {
     int32_t code = -1;
-    return !bad(coracle_container_wait(engine, id, NULL, &code, &failure)) && code == 0;
+    return !bad(coracle_container_wait(engine, id, NULL, NULL, &code, NULL, &failure)) && code == 0;
 }
 
 static int remove_it(const char *id, uint64_t flags) {
@@ -170,7 +161,7 @@ static void attach(char *body, int own, uint64_t flags) {
         sum = drain(pipes[0]);
     } else if (ok) {
         int64_t got;
-        while ((got = coracle_session_read(session, NULL, buffer, sizeof buffer, NULL, &failure)) > 0) sum += got;
+        while ((got = coracle_session_read(session, buffer, sizeof buffer, NULL, NULL, &failure)) > 0) sum += got;
         ok = got == 0;
     }
     long long took = now() - started;
@@ -187,7 +178,7 @@ static void logs(char *id) {
     char text[32];
     long long sum = 0, started = now();
     coracle_status status = coracle_container_logs(engine, id, NULL, NULL, &stream, &failure);
-    while (!bad(status) && (status = coracle_stream_next(stream, &frame, NULL, &failure)) == CORACLE_OK) sum += frame.len;
+    while (!bad(status) && (status = coracle_stream_next(stream, NULL, &frame, &failure)) == CORACLE_OK) sum += frame.len;
     coracle_stream_free(stream);
     snprintf(text, sizeof text, "%lld", sum);
     answer(started, bad(status), text);
@@ -231,7 +222,7 @@ static void build(const char *query) {
 static void rmi(const char *name) {
     char *json = NULL;
     long long started = now();
-    coracle_status status = coracle_image_remove(engine, name, 0, &json, &failure);
+    coracle_status status = coracle_image_remove(engine, name, 0, NULL, &json, &failure);
     answer(started, bad(status), NULL);
     coracle_free(json);
 }
@@ -276,14 +267,14 @@ static void get(char *words) {
     coracle_stream *stream = NULL;
     char *container = word(&words);
     long long started = now();
-    coracle_status status = coracle_container_get_archive(engine, container, words, NULL, NULL, &stream, &failure);
+    coracle_status status = coracle_container_get_archive(engine, container, words, NULL, &stream, NULL, &failure);
     answer_bytes(started, status, stream);
 }
 
 static void export(const char *container) {
     coracle_stream *stream = NULL;
     long long started = now();
-    coracle_status status = coracle_container_export(engine, container, &stream, &failure);
+    coracle_status status = coracle_container_export(engine, container, NULL, &stream, &failure);
     answer_bytes(started, status, stream);
 }
 
@@ -321,8 +312,8 @@ static long long used(void) {
 static int sample(const char *id) {
     coracle_stream *stream = NULL;
     coracle_frame frame = {.size = sizeof frame};
-    int ok = !bad(coracle_container_stats(engine, id, "{\"stream\":false,\"one-shot\":true}", &stream, &failure)) &&
-             coracle_stream_next(stream, &frame, NULL, &failure) == CORACLE_OK && frame.len > 0;
+    int ok = !bad(coracle_container_stats(engine, id, "{\"stream\":false,\"one-shot\":true}", NULL, &stream, &failure)) &&
+             coracle_stream_next(stream, NULL, &frame, &failure) == CORACLE_OK && frame.len > 0;
     coracle_stream_free(stream);
     return ok;
 }
@@ -349,7 +340,7 @@ static void watch(int seconds) {
         char *json = NULL;
         ok = !bad(coracle_container_inspect(engine, kept[i], 0, &json, &failure));
         if (ok && strstr(json, "\"Running\":true")) {
-            ok = !bad(coracle_container_stats(engine, kept[i], NULL, &streams[count++], &failure));
+            ok = !bad(coracle_container_stats(engine, kept[i], NULL, NULL, &streams[count++], &failure));
         }
         coracle_free(json);
     }
@@ -357,7 +348,7 @@ static void watch(int seconds) {
     // The first samples are those of the beginning.
     for (int second = 0; ok && second <= seconds; second++) {
         if (second == 1) before = used();
-        for (int i = 0; ok && i < count; i++) ok = coracle_stream_next(streams[i], &frame, NULL, &failure) == CORACLE_OK;
+        for (int i = 0; ok && i < count; i++) ok = coracle_stream_next(streams[i], NULL, &frame, &failure) == CORACLE_OK;
     }
     long long took = seconds > 0 ? (used() - before) / seconds : 0;
     for (int i = 0; i < count; i++) coracle_stream_free(streams[i]);
@@ -385,7 +376,7 @@ static void inspect(const char *id) {
 static void network(const char *body) {
     char *json = NULL;
     long long started = now();
-    coracle_status status = coracle_network_create(engine, body, &json, &failure);
+    coracle_status status = coracle_network_create(engine, body, NULL, &json, NULL, &failure);
     answer(started, bad(status), NULL);
     coracle_free(json);
 }

@@ -6,8 +6,8 @@
  *    1. Status codes and errors
  *    2. The library
  *    3. Opening a root
- *    4. Operations
- *    5. Other handles
+ *    4. Other handles
+ *    5. Operations
  *    6. Containers
  *    7. Sessions
  *    8. Streams
@@ -22,10 +22,13 @@
  *   17. System and disk
  *   18. HTTP
  *
- * Functions. A function that can fail returns a coracle_status: 0 is success, a code below 0 is an error, a code above 0
- * is success with a remark. A function that returns a number or a descriptor returns a code below 0 for an error. The
- * last argument of most functions takes an error object. It may be NULL; if it is not, the function always writes it,
- * with NULL on success. A function writes its other "out" arguments too, also on failure: NULL, 0 or -1.
+ * Functions are named after the object that they work on: coracle_container_stop, coracle_image_pull. Their arguments have one
+ * order: the handle, the object's id, further arguments, the operation, the "out" arguments, the error. A function that can
+ * fail returns a coracle_status: 0 is success, a code below 0 is an error, a code above 0 is success with a remark. A function
+ * that returns a number or a descriptor returns a code below 0 for an error. The error argument may be NULL; if it is not, the
+ * function always writes it, with NULL on success. A function writes its other "out" arguments too, also on failure: NULL,
+ * 0 or -1. Each function that creates an object gives its id as text; its document is a second "out" argument, which may be
+ * NULL.
  *
  * Handles. Each handle ends with its own free or close function: coracle with coracle_close, every other type with a
  * function named ..._free. They may end in any order, and NULL is allowed there. A call with a handle that has ended, or
@@ -49,7 +52,7 @@
  *
  * Blocking. "Blocks: no": the function returns without waiting for I/O. "Blocks: disk": it may wait for the disk. A
  * function that may wait longer takes a coracle_op, which can cancel the call or set a deadline. With NULL in its place
- * the call waits without a deadline.
+ * the call waits without a deadline. With an operation that has CORACLE_OP_NONBLOCK the call does not wait: see there.
  *
  * Errors. "Errors:" in a function's comment names the codes that are particular to the function, without CORACLE_.
  *
@@ -60,6 +63,16 @@
  *
  * Fork. In the child of a fork (without exec) every call with a handle of the parent returns CORACLE_EFORKED, and the
  * free and close functions only forget the handle. The child may open other roots; after an exec it may open any root.
+ *
+ * Versions. Until 1.0 this interface may change in every version; CHANGELOG names each change. From 1.0 on, as long as the
+ * soname is libcoracle.so.1, a program that was built with an older header runs with every newer library. In 1.x
+ * - no function, argument, constant or member of a struct is removed, or gets another meaning or type;
+ * - functions, constants, flags, names of coracle_has_feature, and members at the end of structs with a `size` may be added,
+ *   and members of documents: a program passes over members that it does not know;
+ * - a call that was an error may become a success, and a code of an error may become a more particular one: a program treats
+ *   a code that it does not know as CORACLE_EINTERNAL;
+ * - texts of messages may change: programs look at codes and at coracle_error_detail.
+ * A function that is to go is marked as deprecated for at least one minor version, and goes with another soname.
  */
 
 #ifndef CORACLE_H
@@ -224,6 +237,25 @@ void coracle_error_free(coracle_error *e);
  * The library's version and features, the end of strings that it gave, its log. None needs a root.
  */
 
+/** The version of this header, for the preprocessor; coracle_version tells that of the library. */
+#define CORACLE_VERSION_MAJOR 0
+
+/** See CORACLE_VERSION_MAJOR. */
+#define CORACLE_VERSION_MINOR 1
+
+/** See CORACLE_VERSION_MAJOR. */
+#define CORACLE_VERSION_PATCH 0
+
+/** The version of this header as one number, in the form of coracle_version. */
+#define CORACLE_VERSION_NUMBER (CORACLE_VERSION_MAJOR * 65536 + CORACLE_VERSION_MINOR * 256 + CORACLE_VERSION_PATCH)
+
+/** The version of this header as text, in the form of coracle_version_string. */
+#define CORACLE_VERSION_STRING "0.1.0"
+
+/** Whether this header is at least of that version: `#if CORACLE_VERSION_AT_LEAST(0, 1, 0)`. */
+#define CORACLE_VERSION_AT_LEAST(major, minor, patch) \
+  (CORACLE_VERSION_NUMBER >= (major) * 65536 + (minor) * 256 + (patch))
+
 /**
  * The library's version: major * 65536 + minor * 256 + patch.
  *
@@ -246,10 +278,11 @@ const char *coracle_version_string(void);
 const char *coracle_build_info(void);
 
 /**
- * Whether this library has a feature: 1 or 0.
+ * Tells whether this library has a feature: 1 or 0.
  *
- * Names of 0.1: "containers", "exec", "logs", "events", "images", "heartbeat", "http" (coracle_request and its kin).
- * NULL and unknown names answer 0.
+ * The names of 0.1: "archives", "build", "containers", "events", "exec", "heartbeat", "http", "http-serve", "images",
+ * "import-docker", "io-direct", "lenient", "logs", "networks", "nonblock", "registry", "root-copy", "stats", "tls",
+ * "update", "verify", "volumes", "wait". NULL and other names answer 0. A name stays as long as the feature.
  *
  * Threads: any. Blocks: no. Since: 0.1.
  */
@@ -292,7 +325,7 @@ typedef void (*coracle_log_fn)(void *user, int32_t level, const char *target, co
  *
  * Threads: any; `fn` is called from any thread. Blocks: no. Since: 0.1.
  */
-coracle_status coracle_set_log(int32_t level, coracle_log_fn fn, void *user, coracle_drop_fn drop);
+coracle_status coracle_set_log(int32_t level, coracle_log_fn fn, void *user, coracle_drop_fn drop, coracle_error **err);
 
 /* == 3. Opening a root ======================================================================================
  *
@@ -372,10 +405,44 @@ coracle *coracle_ref(coracle *c);
  */
 void coracle_close(coracle *c);
 
-/* == 4. Operations ==========================================================================================
+/* == 4. Other handles =======================================================================================
+ *
+ * The handles that functions below give out, and the functions that read archives from the caller.
+ */
+
+/** An attached process: its standard streams, its end, its terminal. */
+typedef struct coracle_session coracle_session;
+
+/** Bytes or records that come out of the engine. */
+typedef struct coracle_stream coracle_stream;
+
+/** Events of a root. */
+typedef struct coracle_events coracle_events;
+
+/** A server of the HTTP API. */
+typedef struct coracle_http_server coracle_http_server;
+
+/**
+ * Fills `buf` with up to `len` bytes and answers how many; 0 is the end; below 0 ends the operation with
+ * CORACLE_ECALLBACK.
+ */
+typedef int64_t (*coracle_read_fn)(void *user, void *buf, size_t len);
+
+/**
+ * Reads from a descriptor: a coracle_read_fn for functions of this library that take an archive.
+ *
+ * user: the descriptor, as (void *)(intptr_t)fd. A function that gets this function reads the descriptor itself, by a
+ * duplicate, and so may be called with CORACLE_OP_NONBLOCK. Returns how many bytes, 0 at the end, -errno on failure.
+ *
+ * Threads: any. Blocks: as read(2) of the descriptor. Since: 0.1.
+ */
+int64_t coracle_read_fd(void *user, void *buf, size_t len);
+
+/* == 5. Operations ==========================================================================================
  *
  * A call that may last takes an operation, or NULL. From another thread, or in advance, the operation
- * cancels the call, sets its deadline, and reports its progress.
+ * cancels the call, sets its deadline, and reports its progress. An operation with CORACLE_OP_NONBLOCK lets
+ * a program with a poll loop make any number of such calls at once.
  */
 
 /** Cancels, bounds and watches calls that may block. */
@@ -388,15 +455,25 @@ typedef struct coracle_op coracle_op;
 typedef int32_t (*coracle_progress_fn)(void *user, const char *record_json);
 
 /**
+ * Flag of coracle_op_new: a call with the operation begins its work, writes no answer (its out arguments may be NULL) and
+ * returns CORACLE_AGAIN. The answer comes by coracle_op_result when the descriptor of coracle_op_fd is readable. A call that
+ * refuses its arguments does so at once. The work runs on threads of the library, at most 16 for all operations together,
+ * which end with the work; waits for the end of a container, an exec instance or a session take no thread.
+ * The operation has no progress function, and a read function of the caller is refused (use coracle_read_fd).
+ */
+#define CORACLE_OP_NONBLOCK 1
+
+/**
  * Makes an operation: not cancelled, with no deadline and no progress function.
  *
- * Pass it to one call after another, not to two at once. *out: free it with coracle_op_free.
+ * flags: 0, or CORACLE_OP_NONBLOCK. *out: free the operation with coracle_op_free. Pass an operation to one call after
+ * another, not to two at once.
  *
- * Errors: EIO (no descriptor left), EINVALID.
+ * Errors: EINVALID (flags), EIO (no descriptor is left).
  *
  * Threads: any. Blocks: no. Since: 0.1.
  */
-coracle_status coracle_op_new(coracle_op **out);
+coracle_status coracle_op_new(uint64_t flags, coracle_op **out, coracle_error **err);
 
 /**
  * Ends the call that uses the operation: it returns CORACLE_ECANCELLED, and so does every later one with it.
@@ -430,37 +507,61 @@ void coracle_op_set_progress(coracle_op *op,
                              int32_t heartbeat_ms);
 
 /**
- * Frees an operation. A submitted request that is on its way is cancelled. NULL is fine.
+ * Gets the descriptor of an operation with CORACLE_OP_NONBLOCK, for poll and its kin (level-triggered): when it is
+ * readable, call coracle_op_result.
+ *
+ * The descriptor is the same as long as the operation lives. It is borrowed: valid until coracle_op_free; the caller must not
+ * read or close it. Returns a code below 0 on failure: CORACLE_EMISUSE for an operation without CORACLE_OP_NONBLOCK.
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+int32_t coracle_op_fd(coracle_op *op);
+
+/**
+ * The answer of a call that was begun with CORACLE_OP_NONBLOCK; start with CORACLE_RESULT_INIT. Each member has the
+ * argument of the call that is named in its comment; it is NULL where the call has no such argument.
+ */
+typedef struct {
+  /** sizeof(coracle_result). */
+  size_t size;
+  /** out_code: an exit code; out_status: an HTTP status; else -1. */
+  int32_t code;
+  /** out_id; free it with coracle_free. */
+  char *id;
+  /** out_json; free it with coracle_free. */
+  char *json;
+  /** out of a start or an attach; end it with coracle_session_free. */
+  coracle_session *session;
+  /** out of a call that gives a stream; end it with coracle_stream_free. */
+  coracle_stream *stream;
+} coracle_result;
+
+/** The start value of a coracle_result. */
+#define CORACLE_RESULT_INIT { sizeof(coracle_result), -1, NULL, NULL, NULL, NULL }
+
+/**
+ * Takes the answer of the call that was begun with an operation.
+ *
+ * *out: a coracle_result with its size set; it gets whatever the call gives. Returns CORACLE_AGAIN if there is no answer yet
+ * (a wait goes on in this function, so call it whenever the descriptor is readable), else the call's own status. After any
+ * other status than CORACLE_AGAIN the operation takes the next call.
+ *
+ * Errors: those of the call, EMISUSE (no call was begun, or its answer was taken; op was made without CORACLE_OP_NONBLOCK),
+ * EINVALID (out).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_op_result(coracle_op *op,
+                                 coracle_result *out,
+                                 coracle_error **err);
+
+/**
+ * Frees an operation. A call that was begun with it and is not over is cancelled, and an answer that was not taken is
+ * dropped. NULL is fine.
  *
  * Threads: any, and last. Blocks: no. Since: 0.1.
  */
 void coracle_op_free(coracle_op *op);
-
-/* == 5. Other handles =======================================================================================
- *
- * The handles that functions below give out, and the functions that read archives from the caller.
- */
-
-/** An attached process: its standard streams, its end, its terminal. */
-typedef struct coracle_session coracle_session;
-
-/** Bytes or records that come out of the engine. */
-typedef struct coracle_stream coracle_stream;
-
-/** Events of a root. */
-typedef struct coracle_events coracle_events;
-
-/** A wait for a container, to be polled for. */
-typedef struct coracle_wait coracle_wait;
-
-/** A server of the HTTP API. */
-typedef struct coracle_http_server coracle_http_server;
-
-/**
- * Fills `buf` with up to `len` bytes and answers how many; 0 is the end; below 0 ends the operation with
- * CORACLE_ECALLBACK.
- */
-typedef int64_t (*coracle_read_fn)(void *user, void *buf, size_t len);
 
 /* == 6. Containers ==========================================================================================
  *
@@ -469,19 +570,20 @@ typedef int64_t (*coracle_read_fn)(void *user, void *buf, size_t len);
  */
 
 /**
- * Creates a container from an image that is here.
+ * Creates a container from an image of the root.
  *
- * name: NULL: one is made up. body_json: the body of POST /containers/create. *out_json: {"Id":..., "Warnings":[...]};
- * free it with coracle_free.
+ * name: NULL: the engine makes one up. body_json: the body of POST /containers/create. *out_id: the container's id; free it
+ * with coracle_free. *out_json (may be NULL): {"Id":..., "Warnings":[...]}; free it with coracle_free.
  *
  * Errors: EINVALID (a field, named), ENOT_FOUND (image), ECONFLICT (name), EUNSUPPORTED (a field that is not built).
  *
- * Threads: any. Blocks: disk. Since: 0.1.
+ * Threads: any. Blocks: disk, or op. Since: 0.1.
  */
 coracle_status coracle_container_create(coracle *c,
                                         const char *name,
                                         const char *body_json,
                                         coracle_op *op,
+                                        char **out_id,
                                         char **out_json,
                                         coracle_error **err);
 
@@ -519,13 +621,13 @@ typedef struct {
  * Starts a container.
  *
  * io: NULL starts it detached (then out may be NULL, and *out is NULL); else it is attached before its process runs, so
- * that not a byte is missed. *out: the session; end it with coracle_session_free.
- * Returns CORACLE_UNCHANGED where it ran already; *out is NULL then.
+ * that no byte is missed. *out: the session; end it with coracle_session_free.
+ * Returns CORACLE_UNCHANGED if the container runs already; *out is NULL then.
  *
  * The container outlives the calling program. While it is started, signals are blocked on the calling thread for about
- * a millisecond; no child of the caller's is left (when the caller is PID 1 or a subreaper, one is).
+ * a millisecond; no child of the caller's is left (if the caller is PID 1 or a subreaper, one is).
  *
- * Errors: ENOT_FOUND (container; its command), EINVALID (its command cannot run), ECONFLICT (paused, being removed).
+ * Errors: ENOT_FOUND (container), EINVALID (its command is not there, or cannot run), ECONFLICT (paused, being removed).
  *
  * Threads: any. Blocks: until its process runs. Since: 0.1.
  */
@@ -540,8 +642,8 @@ coracle_status coracle_container_start(coracle *c,
  * Attaches to a container's standard streams.
  *
  * io: NULL is CORACLE_IO_INIT: the library makes the streams. query_json: NULL, or an object with any of "stdin",
- * "stdout", "stderr" (all where none is given), "wait" (true: answer before the container runs; the session has its
- * output from the first byte on once it starts). *out: end it with coracle_session_free.
+ * "stdout", "stderr" (all if none is given), "wait" (true: the call returns before the container runs; the session has the
+ * container's output from the first byte on). *out: the session; end it with coracle_session_free.
  *
  * Errors: ENOT_FOUND, ECONFLICT (it does not run, and no "wait"; it is paused), EINVALID.
  *
@@ -556,9 +658,9 @@ coracle_status coracle_container_attach(coracle *c,
                                         coracle_error **err);
 
 /**
- * Stops a container: its stop signal and, where it still runs after a while, SIGKILL.
+ * Stops a container: its stop signal and, if it still runs after grace_ms, SIGKILL.
  *
- * grace_ms: how long that is; below 0 waits for ever. Returns CORACLE_UNCHANGED where it did not run.
+ * grace_ms: milliseconds; below 0: SIGKILL is never sent. Returns CORACLE_UNCHANGED if the container does not run.
  *
  * Errors: ENOT_FOUND, ECANCELLED, ETIMEOUT, ECALLBACK (op; the signal was sent).
  *
@@ -586,125 +688,74 @@ coracle_status coracle_container_restart(coracle *c,
 /**
  * Sends a signal to a container's first process.
  *
- * signal: a name with or without SIG, or a number as text; NULL: SIGKILL, whose effect is waited for.
+ * signal: a name with or without SIG, or a number as text; NULL: SIGKILL. The call waits for the effect of SIGKILL.
  *
- * Errors: ENOT_FOUND, ECONFLICT (it does not run), EINVALID (signal).
+ * Errors: ENOT_FOUND, ECONFLICT (it does not run), EINVALID (signal), ECANCELLED, ETIMEOUT, ECALLBACK (op).
  *
- * Threads: any. Blocks: for SIGKILL until it ended, else no. Since: 0.1.
+ * Threads: any. Blocks: for SIGKILL until it ended, or op ends it; else no. Since: 0.1.
  */
-coracle_status coracle_container_kill(coracle *c, const char *id, const char *signal, coracle_error **err);
+coracle_status coracle_container_kill(coracle *c,
+                                      const char *id,
+                                      const char *signal,
+                                      coracle_op *op,
+                                      coracle_error **err);
 
 /**
  * Freezes a container's processes.
  *
- * Errors: ENOT_FOUND, ECONFLICT (it does not run, or is paused).
+ * Errors: ENOT_FOUND, ECONFLICT (it does not run, or is paused), ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: until they are frozen. Since: 0.1.
  */
-coracle_status coracle_container_pause(coracle *c, const char *id, coracle_error **err);
+coracle_status coracle_container_pause(coracle *c, const char *id, coracle_op *op, coracle_error **err);
 
 /**
  * Thaws a container's processes.
  *
- * Errors: ENOT_FOUND, ECONFLICT (it is not paused).
+ * Errors: ENOT_FOUND, ECONFLICT (it is not paused), ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: until they are thawed. Since: 0.1.
  */
-coracle_status coracle_container_unpause(coracle *c, const char *id, coracle_error **err);
+coracle_status coracle_container_unpause(coracle *c, const char *id, coracle_op *op, coracle_error **err);
 
 /**
- * Waits until a container does not run.
+ * Waits for the end of a container.
  *
- * *exit_code: that of its last run: 0 to 255; 128 + n where signal n ended it.
+ * condition: "not-running" (also NULL: the container does not run), "next-exit" (the next end, also if the container does
+ * not run yet; or its removal), "removed". *out_code: the exit code of the last run: 0 to 255; 128 + n if signal n ended
+ * it; 0 if it never ran. *out_json (may be NULL): {"StatusCode":..., "Error":{"Message":...}}; "Error" only if the container
+ * was created with AutoRemove and its removal failed. Free it with coracle_free.
  *
- * Errors: ENOT_FOUND, ECANCELLED, ETIMEOUT, ECALLBACK (op).
- *
- * Threads: any. Blocks: until it does not run, or op ends it. Since: 0.1.
- */
-coracle_status coracle_container_wait(coracle *c,
-                                      const char *id,
-                                      coracle_op *op,
-                                      int32_t *exit_code,
-                                      coracle_error **err);
-
-/**
- * Waits for what a condition names.
- *
- * condition: "not-running" (also NULL: as coracle_container_wait), "next-exit" (the next end, also if the container does
- * not run yet; or its removal), "removed". *out_json: {"StatusCode":..., "Error":{"Message":...}}: the exit code of the
- * last end, 0 if the container never ran; "Error" only if the container was created with AutoRemove and its removal
- * failed. Free it with coracle_free.
+ * A wait that is begun (CORACLE_OP_NONBLOCK) misses no end after this call returned: begin a wait for "next-exit", start
+ * the container, then poll.
  *
  * Errors: ENOT_FOUND (also after the end of a container with AutoRemove), EINVALID (condition), ECANCELLED, ETIMEOUT,
  * ECALLBACK (op).
  *
  * Threads: any. Blocks: until that happens, or op ends it. Since: 0.1.
  */
-coracle_status coracle_container_wait_for(coracle *c,
-                                          const char *id,
-                                          const char *condition,
-                                          coracle_op *op,
-                                          char **out_json,
-                                          coracle_error **err);
+coracle_status coracle_container_wait(coracle *c,
+                                      const char *id,
+                                      const char *condition,
+                                      coracle_op *op,
+                                      int32_t *out_code,
+                                      char **out_json,
+                                      coracle_error **err);
 
 /**
- * Begins a wait that takes no thread: the program polls for its end, beside others.
+ * Gets a pidfd of a running container's first process, for the caller's own event loop: readable when the process ended.
  *
- * condition: as in coracle_container_wait_for. *out: end it with coracle_wait_free. The wait misses no end after this call,
- * so a program begins a wait for "next-exit", starts the container, and then polls.
- *
- * Errors: ENOT_FOUND (also after the end of a container with AutoRemove), EINVALID (condition).
- *
- * Threads: any. Blocks: disk. Since: 0.1.
- */
-coracle_status coracle_container_wait_begin(coracle *c,
-                                            const char *id,
-                                            const char *condition,
-                                            coracle_wait **out,
-                                            coracle_error **err);
-
-/**
- * A descriptor for poll and its kin (level-triggered): when it is readable, call coracle_wait_result.
- *
- * Valid until the next coracle_wait_result or coracle_wait_free; not to be read or closed. So ask for the descriptor before each
- * poll. Returns a code below 0 on failure.
- *
- * Threads: any. Blocks: no. Since: 0.1.
- */
-int32_t coracle_wait_fd(coracle_wait *w);
-
-/**
- * Looks whether a wait is over.
- *
- * *out_json: as of coracle_container_wait_for; free it with coracle_free. Returns CORACLE_OK, or CORACLE_AGAIN if the wait is not
- * over. A wait that is over answers the same again.
- *
- * Errors: EMISUSE (another thread uses the wait).
- *
- * Threads: one at a time. Blocks: disk. Since: 0.1.
- */
-coracle_status coracle_wait_result(coracle_wait *w,
-                                   char **out_json,
-                                   coracle_error **err);
-
-/**
- * Ends a wait. NULL is fine.
- *
- * Threads: any, and last. Blocks: no. Since: 0.1.
- */
-void coracle_wait_free(coracle_wait *w);
-
-/**
- * A pidfd of a running container's first process, for the caller's own event loop: readable when it ended.
- *
- * *out_fd: the caller's to close (close-on-exec); -1 on failure. It is no child of the caller's: ask
- * coracle_container_wait for the exit code.
+ * *out_fd: the caller's to close (close-on-exec); -1 on failure. The process is no child of the caller's: ask
+ * coracle_container_wait for the exit code. With CORACLE_OP_NONBLOCK that function alone gives a descriptor and the code.
  *
  * Errors: ENOT_FOUND, ECONFLICT (it does not run).
  *
  * Threads: any. Blocks: no. Since: 0.1.
  */
-coracle_status coracle_container_pidfd(coracle *c, const char *id, int32_t *out_fd, coracle_error **err);
+coracle_status coracle_container_pidfd(coracle *c,
+                                       const char *id,
+                                       int32_t *out_fd,
+                                       coracle_error **err);
 
 /** Flag of coracle_container_remove: kill it first if it runs. */
 #define CORACLE_REMOVE_FORCE 1
@@ -722,7 +773,7 @@ coracle_status coracle_container_pidfd(coracle *c, const char *id, int32_t *out_
  *
  * Errors: ENOT_FOUND, ECONFLICT (it runs, and no force; it is being removed), EINVALID (flags).
  *
- * Threads: any. Blocks: disk; with force until it ended. Since: 0.1.
+ * Threads: any. Blocks: disk; with force until it ended, or op ends it. Since: 0.1.
  */
 coracle_status coracle_container_remove(coracle *c,
                                         const char *id,
@@ -739,13 +790,13 @@ coracle_status coracle_container_remove(coracle *c,
  *
  * Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT, ECALLBACK (op). Objects that were removed before an error stay removed.
  *
- * Threads: any. Blocks: disk. Since: 0.1.
+ * Threads: any. Blocks: disk, or op. Since: 0.1.
  */
-coracle_status coracle_containers_prune(coracle *c,
-                                        const char *filters_json,
-                                        coracle_op *op,
-                                        char **out_json,
-                                        coracle_error **err);
+coracle_status coracle_container_prune(coracle *c,
+                                       const char *filters_json,
+                                       coracle_op *op,
+                                       char **out_json,
+                                       coracle_error **err);
 
 /**
  * Lists containers, newest first.
@@ -762,8 +813,8 @@ coracle_status coracle_container_list(coracle *c, const char *query_json, char *
 /**
  * Everything about one container.
  *
- * id: name, id, or the beginning of an id that only one has; so in every function. with_size: other than 0: with
- * "SizeRw" and "SizeRootFs". *out_json: the document of GET /containers/{id}/json; free it with coracle_free.
+ * id: name, id, or the beginning of an id that no other container has; so in every function. with_size: other than 0: the
+ * document has "SizeRw" and "SizeRootFs". *out_json: the document of GET /containers/{id}/json; free it with coracle_free.
  *
  * Errors: ENOT_FOUND.
  *
@@ -776,7 +827,7 @@ coracle_status coracle_container_inspect(coracle *c,
                                          coracle_error **err);
 
 /**
- * The processes of a running container, as ps shows them.
+ * Lists the processes of a running container, as ps shows them.
  *
  * ps_args: the arguments of ps; NULL: "-ef". *out_json: the document of GET /containers/{id}/top; free it with
  * coracle_free.
@@ -792,7 +843,7 @@ coracle_status coracle_container_top(coracle *c,
                                      coracle_error **err);
 
 /**
- * Samples what a container uses: CPU, memory, block devices, network, processes.
+ * Samples the resources that a container uses: CPU, memory, block devices, network, processes.
  *
  * query_json: NULL, or an object with any of "stream" (default true: a sample at once and then one a second until the
  * container is removed; false: one, after a second in which "precpu_stats" is taken), "one-shot" (with "stream" false:
@@ -801,11 +852,12 @@ coracle_status coracle_container_top(coracle *c,
  *
  * Errors: ENOT_FOUND, EINVALID (query).
  *
- * Threads: any. Blocks: no; the stream's calls until a sample is due. Since: 0.1.
+ * Threads: any. Blocks: disk; the stream's calls until a sample is due. Since: 0.1.
  */
 coracle_status coracle_container_stats(coracle *c,
                                        const char *id,
                                        const char *query_json,
+                                       coracle_op *op,
                                        coracle_stream **out,
                                        coracle_error **err);
 
@@ -826,13 +878,14 @@ coracle_status coracle_container_rename(coracle *c, const char *id, const char *
  * a value as it is), "RestartPolicy". *out_json: {"Warnings":[...]}; free it with coracle_free.
  *
  * Errors: ENOT_FOUND, EINVALID (a value, named), ECONFLICT (memory above the swap limit), EINTERNAL (the kernel refuses
- * it, as for less memory than is in use; nothing is changed then).
+ * a value, such as less memory than is in use; nothing is changed then).
  *
  * Threads: any. Blocks: disk; while the kernel takes memory back. Since: 0.1.
  */
 coracle_status coracle_container_update(coracle *c,
                                         const char *id,
                                         const char *body_json,
+                                        coracle_op *op,
                                         char **out_json,
                                         coracle_error **err);
 
@@ -854,11 +907,11 @@ coracle_status coracle_container_stat_path(coracle *c,
                                            coracle_error **err);
 
 /**
- * Takes files out of a container, as a tar.
+ * Copies files out of a container, as a tar.
  *
- * path: as of coracle_container_stat_path; of a directory that ends in "/." only what is in it. *out: the tar's bytes;
- * read them to their end, where an error shows that the tar is not whole; end it with coracle_stream_free. *out_json:
- * NULL, or gets what stands at path; free it with coracle_free.
+ * path: as of coracle_container_stat_path; of a directory that ends in "/." only its content. *out: the tar's bytes; read
+ * them to their end, where an error shows that the tar is not whole; end it with coracle_stream_free. *out_json (may be
+ * NULL): the description of the file at path; free it with coracle_free.
  *
  * Errors: ENOT_FOUND (container, file), EINVALID (path; no directory there).
  *
@@ -868,14 +921,14 @@ coracle_status coracle_container_get_archive(coracle *c,
                                              const char *id,
                                              const char *path,
                                              coracle_op *op,
-                                             char **out_json,
                                              coracle_stream **out,
+                                             char **out_json,
                                              coracle_error **err);
 
 /**
  * Puts files into a container: extracts a tar, plain or compressed, into a directory of it.
  *
- * query_json: NULL, or an object with "noOverwriteDirNonDir". tar, user: gives the archive.
+ * query_json: NULL, or an object with "noOverwriteDirNonDir". tar, user: the function that gives the archive.
  *
  * Errors: ENOT_FOUND (container, directory), EINVALID (archive; a directory and something else in one place),
  * EFORBIDDEN (read-only there), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
@@ -901,7 +954,11 @@ coracle_status coracle_container_put_archive(coracle *c,
  *
  * Threads: any. Blocks: disk; the stream's calls. Since: 0.1.
  */
-coracle_status coracle_container_export(coracle *c, const char *id, coracle_stream **out, coracle_error **err);
+coracle_status coracle_container_export(coracle *c,
+                                        const char *id,
+                                        coracle_op *op,
+                                        coracle_stream **out,
+                                        coracle_error **err);
 
 /**
  * Lists the files that a container changed, compared with its image.
@@ -912,7 +969,11 @@ coracle_status coracle_container_export(coracle *c, const char *id, coracle_stre
  *
  * Threads: any. Blocks: disk. Since: 0.1.
  */
-coracle_status coracle_container_changes(coracle *c, const char *id, char **out_json, coracle_error **err);
+coracle_status coracle_container_changes(coracle *c,
+                                         const char *id,
+                                         coracle_op *op,
+                                         char **out_json,
+                                         coracle_error **err);
 
 /**
  * Makes an image of a container, without its volumes.
@@ -951,7 +1012,7 @@ coracle_status coracle_container_commit(coracle *c,
 /**
  * Reads output of the process, whichever stream has some.
  *
- * *channel (may be NULL): CORACLE_STDOUT or CORACLE_STDERR. Returns how many bytes, 0 when every stream has ended, a
+ * *out_channel (may be NULL): CORACLE_STDOUT or CORACLE_STDERR. Returns how many bytes, 0 when every stream has ended, a
  * code below 0 on failure.
  *
  * Errors: ECANCELLED, ETIMEOUT, ECALLBACK (op), EMISUSE (another thread reads), EINVALID.
@@ -959,10 +1020,10 @@ coracle_status coracle_container_commit(coracle *c,
  * Threads: one reader at a time, beside one writer. Blocks: until there is output, its end, or op ends it. Since: 0.1.
  */
 int64_t coracle_session_read(coracle_session *s,
-                             int32_t *channel,
                              void *buf,
                              size_t len,
                              coracle_op *op,
+                             int32_t *out_channel,
                              coracle_error **err);
 
 /**
@@ -1026,13 +1087,13 @@ coracle_status coracle_session_resize(coracle_session *s, uint16_t rows, uint16_
 /**
  * Waits for the process's end.
  *
- * *exit_code: 0 to 255; 128 + n for a process that signal n ended.
+ * *out_code: 0 to 255; 128 + n for a process that signal n ended.
  *
  * Errors: ECANCELLED, ETIMEOUT, ECALLBACK (op).
  *
  * Threads: any. Blocks: until the process ends, or op ends it. Since: 0.1.
  */
-coracle_status coracle_session_wait(coracle_session *s, coracle_op *op, int32_t *exit_code, coracle_error **err);
+coracle_status coracle_session_wait(coracle_session *s, coracle_op *op, int32_t *out_code, coracle_error **err);
 
 /**
  * Ends a session: detaches from the process, which runs on. NULL is fine.
@@ -1084,7 +1145,7 @@ int64_t coracle_stream_read(coracle_stream *s, void *buf, size_t len, coracle_op
  *
  * Threads: one reader at a time. Blocks: until there is a record, the end, or op ends it. Since: 0.1.
  */
-coracle_status coracle_stream_next(coracle_stream *s, coracle_frame *out, coracle_op *op, coracle_error **err);
+coracle_status coracle_stream_next(coracle_stream *s, coracle_op *op, coracle_frame *out, coracle_error **err);
 
 /**
  * A descriptor that is readable while something may be there to read; for poll and its kin (level-triggered).
@@ -1111,7 +1172,7 @@ void coracle_stream_free(coracle_stream *s);
 /**
  * Prepares a process in a running container.
  *
- * container: name or id. body_json: the body of POST /containers/{id}/exec ("Cmd", "AttachStdout", "Tty", ...).
+ * id: that of the container. body_json: the body of POST /containers/{id}/exec ("Cmd", "AttachStdout", "Tty", ...).
  * *out_id: the exec instance's id; free it with coracle_free.
  *
  * Errors: ENOT_FOUND (container), ECONFLICT (it is not running, or paused), EINVALID (no command).
@@ -1119,7 +1180,7 @@ void coracle_stream_free(coracle_stream *s);
  * Threads: any. Blocks: disk. Since: 0.1.
  */
 coracle_status coracle_exec_create(coracle *c,
-                                   const char *container,
+                                   const char *id,
                                    const char *body_json,
                                    char **out_id,
                                    coracle_error **err);
@@ -1135,7 +1196,7 @@ coracle_status coracle_exec_create(coracle *c,
  * Threads: any. Blocks: until the process runs. Since: 0.1.
  */
 coracle_status coracle_exec_start(coracle *c,
-                                  const char *exec_id,
+                                  const char *id,
                                   const coracle_io *io,
                                   coracle_op *op,
                                   coracle_session **out,
@@ -1150,7 +1211,7 @@ coracle_status coracle_exec_start(coracle *c,
  *
  * Threads: any. Blocks: disk. Since: 0.1.
  */
-coracle_status coracle_exec_inspect(coracle *c, const char *exec_id, char **out_json, coracle_error **err);
+coracle_status coracle_exec_inspect(coracle *c, const char *id, char **out_json, coracle_error **err);
 
 /* == 10. Logs ===============================================================================================
  *
@@ -1163,7 +1224,7 @@ coracle_status coracle_exec_inspect(coracle *c, const char *exec_id, char **out_
  * query_json: NULL, or an object with any of "stdout", "stderr" (both where neither is given), "since" (seconds since
  * 1970, with a fraction if wanted), "tail" (a number, or "all"), "follow", "timestamps" and "details" (the time and the
  * attributes stand before each line, as in GET /containers/{id}/logs). *out: records for coracle_stream_next, which have
- * channel and time apart, too; end it with coracle_stream_free.
+ * channel and time apart, too; end the stream with coracle_stream_free.
  *
  * Errors: ENOT_FOUND, EINVALID (query), EUNSUPPORTED (its log driver cannot be read).
  *
@@ -1260,17 +1321,20 @@ coracle_status coracle_image_list(coracle *c, const char *query_json, char **out
 /**
  * Everything about one image.
  *
- * ref: name, id, digest, or the beginning of an id that only one has; so in every function. *out_json: the document of
+ * ref: name, id, digest, or the beginning of an id that no other image has; so in every function. *out_json: the document of
  * GET /images/{name}/json; free it with coracle_free.
  *
  * Errors: ENOT_FOUND.
  *
  * Threads: any. Blocks: disk. Since: 0.1.
  */
-coracle_status coracle_image_inspect(coracle *c, const char *ref, char **out_json, coracle_error **err);
+coracle_status coracle_image_inspect(coracle *c,
+                                     const char *ref,
+                                     char **out_json,
+                                     coracle_error **err);
 
 /**
- * The steps that an image was made of, newest first.
+ * Lists the steps by which an image was made, newest first.
  *
  * *out_json: the document of GET /images/{name}/history; free it with coracle_free.
  *
@@ -1298,16 +1362,21 @@ coracle_status coracle_image_tag(coracle *c, const char *ref, const char *new_re
 #define CORACLE_IMAGE_REMOVE_NO_PRUNE 2
 
 /**
- * Takes a name from an image and, where nothing else holds it, deletes it.
+ * Removes a name of an image and, if nothing else holds the image, deletes it.
  *
  * flags: CORACLE_IMAGE_REMOVE_FORCE, CORACLE_IMAGE_REMOVE_NO_PRUNE, or 0. *out_json: the document of
  * DELETE /images/{name}; free it with coracle_free.
  *
- * Errors: ENOT_FOUND, ECONFLICT (a container uses it), EINVALID (flags).
+ * Errors: ENOT_FOUND, ECONFLICT (a container uses it), EINVALID (flags), ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: disk. Since: 0.1.
  */
-coracle_status coracle_image_remove(coracle *c, const char *ref, uint64_t flags, char **out_json, coracle_error **err);
+coracle_status coracle_image_remove(coracle *c,
+                                    const char *ref,
+                                    uint64_t flags,
+                                    coracle_op *op,
+                                    char **out_json,
+                                    coracle_error **err);
 
 /**
  * Removes images that nothing uses.
@@ -1316,19 +1385,20 @@ coracle_status coracle_image_remove(coracle *c, const char *ref, uint64_t flags,
  * container was made from), "until" (Unix seconds or RFC 3339), "label", "label!". *out_json: an object with
  * "ImagesDeleted" (as coracle_image_remove gives it, or null) and "SpaceReclaimed" in bytes; free it with coracle_free.
  *
- * Errors: EINVALID (a filter).
+ * Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: disk. Since: 0.1.
  */
-coracle_status coracle_images_prune(coracle *c,
-                                    const char *filters_json,
-                                    char **out_json,
-                                    coracle_error **err);
+coracle_status coracle_image_prune(coracle *c,
+                                   const char *filters_json,
+                                   coracle_op *op,
+                                   char **out_json,
+                                   coracle_error **err);
 
 /**
  * Loads every image of an archive: docker save's, both layouts, or an OCI layout; plain or compressed.
  *
- * tar, user: gives the archive. *out_json: a list of the names (or ids) that were loaded; free it with coracle_free.
+ * tar, user: the function that gives the archive. *out_json: a list of the names (or ids) that were loaded; free it with coracle_free.
  * Progress records go to op. Nothing is visible of an image before all of it is on disk.
  *
  * Errors: EINVALID (archive; a digest does not fit), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
@@ -1363,8 +1433,8 @@ coracle_status coracle_image_save(coracle *c,
  * Makes an image of a root file system tar, plain or compressed.
  *
  * query_json: NULL, or an object with any of "repo", "tag", "message", "changes" (a list of build instructions), "url".
- * rootfs_tar, user: gives the archive; NULL where it is to be fetched from "url". *out_id: the image's id; free it with
- * coracle_free. Progress records go to op.
+ * tar, user: the function that gives the archive; NULL if the engine is to fetch it from "url". *out_id: the image's id; free
+ * it with coracle_free. Progress records go to op.
  *
  * Errors: EINVALID (archive, reference, changes), EINTERNAL (the server of "url"), ECALLBACK, ECANCELLED, ETIMEOUT, EIO
  * (disk full).
@@ -1373,7 +1443,7 @@ coracle_status coracle_image_save(coracle *c,
  */
 coracle_status coracle_image_import(coracle *c,
                                     const char *query_json,
-                                    coracle_read_fn rootfs_tar,
+                                    coracle_read_fn tar,
                                     void *user,
                                     coracle_op *op,
                                     char **out_id,
@@ -1389,11 +1459,11 @@ coracle_status coracle_image_import(coracle *c,
  *
  * query_json: NULL, or an object with the parameters of POST /build by their names: "t" and "cachefrom" are lists of names,
  * "buildargs" and "labels" objects, "ulimits" a list of objects, "extrahosts" and "securityopt" lists of texts; "auths" maps
- * registries to credentials; "file" is the build file itself, in place of one in the context. ctx_tar, user: gives the
- * context, a tar, plain or compressed; NULL where "remote" or "file" says enough. *out_id: the image's id; free it with
- * coracle_free. Progress records go to op: "stream" holds what the builder says.
+ * registries to credentials; "file" is the build file itself, in place of one in the context. tar, user: the function that gives
+ * the context, a tar, plain or compressed; NULL if "remote" or "file" says enough. *out_id: the image's id; free it with
+ * coracle_free. Progress records go to op: "stream" holds the builder's output.
  *
- * Nothing is visible before the end, and then it is on disk. The steps that a failed build had done stay for the next build.
+ * Nothing is visible before the end, and then the image is on disk. The steps of a failed build stay for the next build.
  *
  * Errors: EINVALID (a mistake in the build file, with its line; query_json), ENOT_FOUND (a source, an image), EINTERNAL
  * (a command that failed: its exit code is the member "exitCode" of the error's detail), ECALLBACK, ECANCELLED, ETIMEOUT.
@@ -1402,7 +1472,7 @@ coracle_status coracle_image_import(coracle *c,
  */
 coracle_status coracle_image_build(coracle *c,
                                    const char *query_json,
-                                   coracle_read_fn ctx_tar,
+                                   coracle_read_fn tar,
                                    void *user,
                                    coracle_op *op,
                                    char **out_id,
@@ -1411,15 +1481,15 @@ coracle_status coracle_image_build(coracle *c,
 /**
  * Builds an image from a directory of this machine, without a tar of the directory.
  *
- * ctx_dirfd: the directory, open; what its ".dockerignore" names is left out, and all of it is root's in the image.
+ * dirfd: the directory, open. Files that its ".dockerignore" names are left out, and all files belong to root in the image.
  *
- * Errors: as coracle_image_build; EINVALID (ctx_dirfd is not an open directory).
+ * Errors: as coracle_image_build; EINVALID (dirfd is not an open directory).
  *
  * Threads: any; the callbacks come on the calling thread. Blocks: until the build is over, or op ends it. Since: 0.1.
  */
 coracle_status coracle_image_build_dir(coracle *c,
                                        const char *query_json,
-                                       int32_t ctx_dirfd,
+                                       int32_t dirfd,
                                        coracle_op *op,
                                        char **out_id,
                                        coracle_error **err);
@@ -1430,7 +1500,7 @@ coracle_status coracle_image_build_dir(coracle *c,
  */
 
 /**
- * Fetches an image from its registry.
+ * Pulls an image from its registry.
  *
  * ref: repository[:tag] or repository@digest; the tag is "latest" where none is given. auth_json: NULL, or the
  * credentials, an object with "username" and "password", or "identitytoken", or "registrytoken". *out_id: the image's
@@ -1449,7 +1519,7 @@ coracle_status coracle_image_pull(coracle *c,
                                   coracle_error **err);
 
 /**
- * Sends an image to the registry that its name says.
+ * Pushes an image to the registry that its name says.
  *
  * ref: repository[:tag]; the tag is "latest" where none is given. auth_json: as for coracle_image_pull. *out_json: an
  * object with "Tag", "Digest" and "Size" of the manifest; free it with coracle_free. Progress records go to op.
@@ -1467,7 +1537,7 @@ coracle_status coracle_image_push(coracle *c,
                                   coracle_error **err);
 
 /**
- * Asks a registry for images: by its search where it has one, else the names in its catalog.
+ * Searches a registry for images: by its search if it has one, else among the names in its catalog.
  *
  * query_json: an object with "term" (what to look for; host[:port]/words asks that registry) and maybe "limit" (1 to
  * 100), "filters" ("is-official", "is-automated", "stars"). auth_json: as for coracle_image_pull. *out_json: the document
@@ -1487,14 +1557,18 @@ coracle_status coracle_image_search(coracle *c,
 /**
  * Checks credentials against a registry.
  *
- * auth_json: the credentials, with "serveraddress" saying the registry. *out_json: the document of POST /auth; free it
+ * auth_json: the credentials; "serveraddress" names the registry. *out_json: the document of POST /auth; free it
  * with coracle_free.
  *
  * Errors: EUNAUTHORIZED, EINVALID (auth_json), EUNSUPPORTED (a library built without TLS), ECANCELLED, ETIMEOUT.
  *
  * Threads: any. Blocks: until the registry answers, or op ends it. Since: 0.1.
  */
-coracle_status coracle_auth(coracle *c, const char *auth_json, coracle_op *op, char **out_json, coracle_error **err);
+coracle_status coracle_registry_auth(coracle *c,
+                                     const char *auth_json,
+                                     coracle_op *op,
+                                     char **out_json,
+                                     coracle_error **err);
 
 /* == 15. Volumes ============================================================================================
  *
@@ -1502,16 +1576,21 @@ coracle_status coracle_auth(coracle *c, const char *auth_json, coracle_op *op, c
  */
 
 /**
- * Creates a volume; one of that name that is there already is answered as it is.
+ * Creates a volume. If a volume of that name is there already, the call gives that one as it is.
  *
- * body_json: NULL, or the body of POST /volumes/create: any of "Name", "Driver", "DriverOpts", "Labels". *out_json: the
- * volume; free it with coracle_free.
+ * body_json: NULL, or the body of POST /volumes/create: any of "Name", "Driver", "DriverOpts", "Labels". *out_id: the
+ * volume's name; free it with coracle_free. *out_json (may be NULL): the volume; free it with coracle_free.
  *
- * Errors: EINVALID (name, options), ENOT_FOUND (driver).
+ * Errors: EINVALID (name, options), ENOT_FOUND (driver), ECANCELLED, ETIMEOUT (op).
  *
- * Threads: any. Blocks: disk. Since: 0.1.
+ * Threads: any. Blocks: disk; until the driver's plugin answers. Since: 0.1.
  */
-coracle_status coracle_volume_create(coracle *c, const char *body_json, char **out_json, coracle_error **err);
+coracle_status coracle_volume_create(coracle *c,
+                                     const char *body_json,
+                                     coracle_op *op,
+                                     char **out_id,
+                                     char **out_json,
+                                     coracle_error **err);
 
 /**
  * Lists volumes by name.
@@ -1537,13 +1616,13 @@ coracle_status coracle_volume_list(coracle *c, const char *query_json, char **ou
 coracle_status coracle_volume_inspect(coracle *c, const char *name, char **out_json, coracle_error **err);
 
 /**
- * Removes a volume and what is in it.
+ * Removes a volume and its content.
  *
- * Errors: ENOT_FOUND, ECONFLICT (a container, running or not, uses it).
+ * Errors: ENOT_FOUND, ECONFLICT (a container, running or not, uses it), ECANCELLED, ETIMEOUT (op).
  *
- * Threads: any. Blocks: disk. Since: 0.1.
+ * Threads: any. Blocks: disk; until the driver's plugin answers. Since: 0.1.
  */
-coracle_status coracle_volume_remove(coracle *c, const char *name, coracle_error **err);
+coracle_status coracle_volume_remove(coracle *c, const char *name, coracle_op *op, coracle_error **err);
 
 /* == 16. Networks ===========================================================================================
  *
@@ -1551,16 +1630,22 @@ coracle_status coracle_volume_remove(coracle *c, const char *name, coracle_error
  */
 
 /**
- * Makes a network.
+ * Creates a network.
  *
- * body_json: the body of POST /networks/create. *out_json: {"Id":..., "Warning":...}; free it with coracle_free.
+ * body_json: the body of POST /networks/create. *out_id: the network's id; free it with coracle_free. *out_json (may be
+ * NULL): {"Id":..., "Warning":...}; free it with coracle_free.
  *
  * Errors: EINVALID (a field, named), EFORBIDDEN (a reserved name, subnets that overlap others), ECONFLICT (name),
- * ENOT_FOUND (driver), EIO (the kernel refused).
+ * ENOT_FOUND (driver), EIO (the kernel refused), ECANCELLED, ETIMEOUT (op).
  *
- * Threads: any. Blocks: disk. Since: 0.1.
+ * Threads: any. Blocks: disk; until the driver's plugin answers. Since: 0.1.
  */
-coracle_status coracle_network_create(coracle *c, const char *body_json, char **out_json, coracle_error **err);
+coracle_status coracle_network_create(coracle *c,
+                                      const char *body_json,
+                                      coracle_op *op,
+                                      char **out_id,
+                                      char **out_json,
+                                      coracle_error **err);
 
 /**
  * Lists networks by name.
@@ -1587,7 +1672,7 @@ coracle_status coracle_network_list(coracle *c, const char *query_json, char **o
 coracle_status coracle_network_inspect(coracle *c, const char *id, char **out_json, coracle_error **err);
 
 /**
- * Puts a container on a network, running or not.
+ * Connects a container to a network. The container may run.
  *
  * body_json: the body of POST /networks/{id}/connect: {"Container":..., "EndpointConfig":{...}}.
  *
@@ -1602,7 +1687,7 @@ coracle_status coracle_network_connect(coracle *c,
                                        coracle_error **err);
 
 /**
- * Takes a container off a network, running or not.
+ * Disconnects a container from a network. The container may run.
  *
  * body_json: the body of POST /networks/{id}/disconnect: {"Container":..., "Force":...}.
  *
@@ -1619,31 +1704,31 @@ coracle_status coracle_network_disconnect(coracle *c,
 /**
  * Removes a network.
  *
- * Errors: ENOT_FOUND, EFORBIDDEN (it is predefined, running containers are on it).
+ * Errors: ENOT_FOUND, EFORBIDDEN (it is predefined, running containers are on it), ECANCELLED, ETIMEOUT (op).
  *
- * Threads: any. Blocks: disk. Since: 0.1.
+ * Threads: any. Blocks: disk; until the driver's plugin answers. Since: 0.1.
  */
-coracle_status coracle_network_remove(coracle *c, const char *id, coracle_error **err);
+coracle_status coracle_network_remove(coracle *c, const char *id, coracle_op *op, coracle_error **err);
 
 /**
- * Takes away what the kernel has of networks that no running container is on: bridges, and the firewall's rules and the
- * settings of the host where no network is left. The next start makes them again. For who ends using a root.
+ * Removes the kernel's parts of networks without running containers: bridges; and, if no network is left, the rules of
+ * the firewall and the settings of the host. The next start makes them again. For a host that ends its use of a root.
  *
- * Errors: EIO (the kernel refused).
+ * Errors: EIO (the kernel refused), ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: disk. Since: 0.1.
  */
-coracle_status coracle_network_release(coracle *c, coracle_error **err);
+coracle_status coracle_network_release(coracle *c, coracle_op *op, coracle_error **err);
 
 /**
- * Puts back at once what another program took of the networks of running containers: the firewall's rules (`nft flush
- * ruleset` takes all), bridges. The next start and the next coracle_open do the same.
+ * Puts back at once the parts of the networks of running containers that another program removed: rules of the firewall
+ * (`nft flush ruleset` removes all), bridges. The next start and the next coracle_open do the same.
  *
- * Errors: EIO (the kernel refused).
+ * Errors: EIO (the kernel refused), ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: disk. Since: 0.1.
  */
-coracle_status coracle_network_repair(coracle *c, coracle_error **err);
+coracle_status coracle_network_repair(coracle *c, coracle_op *op, coracle_error **err);
 
 /* == 17. System and disk ====================================================================================
  *
@@ -1655,12 +1740,14 @@ coracle_status coracle_network_repair(coracle *c, coracle_error **err);
  *
  * *out_json: the document of GET /info; free it with coracle_free.
  *
+ * Errors: ECANCELLED, ETIMEOUT (op).
+ *
  * Threads: any. Blocks: disk. Since: 0.1.
  */
-coracle_status coracle_info(coracle *c, char **out_json, coracle_error **err);
+coracle_status coracle_engine_info(coracle *c, coracle_op *op, char **out_json, coracle_error **err);
 
 /**
- * Versions of the library, the API, the kernel.
+ * Gets the versions of the library, the API and the kernel.
  *
  * *out_json: the document of GET /version; free it with coracle_free.
  *
@@ -1669,22 +1756,22 @@ coracle_status coracle_info(coracle *c, char **out_json, coracle_error **err);
 coracle_status coracle_engine_version(coracle *c, char **out_json, coracle_error **err);
 
 /**
- * Takes other labels for this engine, and tells all who follow the root's events that settings were read again: the event
+ * Replaces the labels of this engine, and tells all followers of the root's events that settings were read again: the event
  * "daemon", "reload", with the labels, and the other settings that the host has read.
  *
- * labels_json: an array of texts, "key=value", in place of those before. settings_json: NULL, or an object of strings.
+ * labels_json: an array of texts, "key=value", in place of the labels before. settings_json: NULL, or an object of strings.
  *
  * Errors: EINVALID (a document), EIO (the journal cannot be written).
  *
  * Threads: any. Blocks: no. Since: 0.1.
  */
-coracle_status coracle_reload(coracle *c,
-                              const char *labels_json,
-                              const char *settings_json,
-                              coracle_error **err);
+coracle_status coracle_engine_reload(coracle *c,
+                                     const char *labels_json,
+                                     const char *settings_json,
+                                     coracle_error **err);
 
 /**
- * Looks at every layer and configuration of the store, and repairs what can be where that is asked for.
+ * Verifies every layer and configuration of the store, and repairs damage if the caller asks for it.
  *
  * query_json: NULL, or an object with any of "repair" (default false) and "auths" (an object of registry to
  * credentials as for coracle_image_pull). *out_json: an object with "Layers" and "Images" (how many) and "Damage": a list
@@ -1695,42 +1782,44 @@ coracle_status coracle_reload(coracle *c,
  *
  * Threads: any; the callbacks come on the calling thread. Blocks: until all was read, or op ends it. Since: 0.1.
  */
-coracle_status coracle_verify(coracle *c,
-                              const char *query_json,
-                              coracle_op *op,
-                              char **out_json,
-                              coracle_error **err);
+coracle_status coracle_root_verify(coracle *c,
+                                   const char *query_json,
+                                   coracle_op *op,
+                                   char **out_json,
+                                   coracle_error **err);
 
 /**
  * Lists the files that removals through this engine, and its open, could not remove: an immutable file, a mount in the way.
  *
  * *out_json: an array of {"Path": ..., "Reason": ...}; free it with coracle_free. Their container,
- * volume or layer is gone. Every open tries again, and so does coracle_sweep.
+ * volume or layer is gone. Every open tries again, and so does coracle_root_sweep.
  *
  * Threads: any. Blocks: disk. Since: 0.1.
  */
-coracle_status coracle_leftovers(coracle *c,
-                                 char **out_json,
-                                 coracle_error **err);
+coracle_status coracle_root_leftovers(coracle *c,
+                                      char **out_json,
+                                      coracle_error **err);
 
 /**
- * Removes what programs that ended, and removals, left in the root, as each open does.
+ * Removes the files that programs left in the root when they ended, and that removals left, as each open does.
  *
- * *out_json: what stays, as of coracle_leftovers; free it with coracle_free.
+ * *out_json: the files that stay, as of coracle_root_leftovers; free it with coracle_free.
+ *
+ * Errors: ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: disk. Since: 0.1.
  */
-coracle_status coracle_sweep(coracle *c, char **out_json, coracle_error **err);
+coracle_status coracle_root_sweep(coracle *c, coracle_op *op, char **out_json, coracle_error **err);
 
 /**
- * Copies the whole root, while containers run, into a directory that is not there or empty: a root of its own, in which no
+ * Copies the whole root, while containers run, into a directory that is absent or empty: a root of its own, in which no
  * container runs.
  *
- * dir: path, any bytes. query_json: NULL, or an object with "pause" (default false: each file is copied as it is when
- * the copy comes to it; true: each container is frozen while what it writes is copied). *out_json: an object with
+ * dir: path, any bytes. query_json: NULL, or an object with "pause" (default false: each file is copied in the state in
+ * which the copy finds it; true: each container is frozen while its files are copied). *out_json: an object with
  * "Images", "Layers", "Files", "Bytes" (copied), "Shared" (bytes that both share), "Volumes" (names), "Containers" (a list of
- * {"Id", "Name", "Ran"}), and "Left": a list of {"Kind", "Name", "Reason"} of what the copy does not have; free it with
- * coracle_free. Progress records go to op. A copy that fails leaves nothing; one whose program is killed leaves a
+ * {"Id", "Name", "Ran"}), and "Left": a list of {"Kind", "Name", "Reason"} of the parts that the copy does not have; free it
+ * with coracle_free. Progress records go to op. A copy that fails leaves nothing; one whose program is killed leaves a
  * directory that no open takes for a root.
  *
  * Errors: EINVALID (query_json; the directory lies in the root), ECONFLICT (the directory holds something), ECALLBACK,
@@ -1746,95 +1835,57 @@ coracle_status coracle_root_copy(coracle *c,
                                  coracle_error **err);
 
 /**
- * Takes over what a dockerd has, images, volumes of the driver local and stopped containers: out of its directory, while no
- * dockerd runs on it, or by its socket.
+ * Imports the content of a dockerd, images, volumes of the driver local and stopped containers: out of its directory, while
+ * no dockerd runs on it, or by its socket.
  *
  * query_json: NULL, or an object with any of "directory" (default /var/lib/docker), "socket" (a path, in place of a
  * directory), "names" (a list of names and ids; default all). *out_json: an object with "Taken", a list of {"Kind",
- * "Name", "Id", "WasHere"}, and "Left", a list of {"Kind", "Name", "Reason"} of what was not taken, or in a part; free it
- * with coracle_free. Progress records go to op. Ids of images stay; what is here already is left as it is.
+ * "Name", "Id", "WasHere"}, and "Left", a list of {"Kind", "Name", "Reason"} of objects that were not taken, or in a part;
+ * free it with coracle_free. Progress records go to op. Ids of images stay; objects that are in the root already stay as they
+ * are.
  *
  * Errors: EINVALID (query_json), ENOT_FOUND (no such directory, a name without an object), ECONFLICT (a dockerd runs on the
  * directory), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full, no such socket).
  *
  * Threads: any; the callbacks come on the calling thread. Blocks: until all is taken, or op ends it. Since: 0.1.
  */
-coracle_status coracle_import_docker(coracle *c,
-                                     const char *query_json,
-                                     coracle_op *op,
-                                     char **out_json,
-                                     coracle_error **err);
+coracle_status coracle_root_import_docker(coracle *c,
+                                          const char *query_json,
+                                          coracle_op *op,
+                                          char **out_json,
+                                          coracle_error **err);
 
 /* == 18. HTTP ===============================================================================================
  *
- * The HTTP API without and with a socket: one request, a request on a thread of the library, a connection,
- * a server.
+ * The HTTP API without and with a socket: one request, a connection, a server.
  */
 
 /**
- * Answers one request of the HTTP API in process: everything that the engine can do, also what has no function here.
+ * Answers one request of the HTTP API in process: whatever the engine can do, also without a function of its own here.
  *
  * method: "GET", ... target: path and query, percent-encoded, such as "/v1.24/containers/json?all=1". headers_json:
- * NULL, or an object of strings. body, len: the request's body; NULL and 0 for none. *http_status (may be NULL): the
- * answer's status. *out_body: the answer's body; end it with coracle_stream_free. An HTTP status that tells of a failure
- * is an answer and no error here; its body has the message.
+ * NULL, or an object of strings. body, len: the request's body; NULL and 0 for none. *out_status (may be NULL): the
+ * answer's status. *out: the answer's body; end it with coracle_stream_free. An HTTP status that tells of a failure
+ * is an answer and no error here; the body has the message.
  *
- * The answer to an attach or exec start is the process's connection, in the frames of the HTTP API: what is written to
- * the descriptor of coracle_stream_fd goes to the process's stdin.
+ * The answer to an attach or exec start is the process's connection, in the frames of the HTTP API: bytes that the caller
+ * writes to the descriptor of coracle_stream_fd go to the process's stdin. Of requests with CORACLE_OP_NONBLOCK 12 run at a
+ * time; a request that waits for a container is better made by coracle_container_wait, which takes no thread.
  *
  * Errors: EINVALID (an argument), ECANCELLED, ETIMEOUT, ECALLBACK (op), EIO (no descriptor or thread left).
  *
  * Threads: any. Blocks: until the answer begins, or op ends it. Since: 0.1.
  */
-coracle_status coracle_request(coracle *c,
-                               const char *method,
-                               const char *target,
-                               const char *headers_json,
-                               const void *body,
-                               size_t len,
-                               coracle_op *op,
-                               int32_t *http_status,
-                               coracle_stream **out_body,
-                               coracle_error **err);
-
-/**
- * Starts a request of the HTTP API on a thread of the library, for event loops that must not block.
- *
- * The arguments are those of coracle_request, and are copied. The descriptor of coracle_op_fd becomes readable when
- * there is an answer for coracle_op_result. op must be there and have no progress function; it takes one request at a
- * time.
- *
- * Errors: EINVALID (an argument), EMISUSE (op has a request already, or a progress function), EIO (no thread left).
- *
- * Threads: any. Blocks: no. Since: 0.1.
- */
-coracle_status coracle_submit(coracle *c,
-                              const char *method,
-                              const char *target,
-                              const char *headers_json,
-                              const void *body,
-                              size_t len,
-                              coracle_op *op,
-                              coracle_error **err);
-
-/**
- * A descriptor that is readable while the answer of coracle_submit waits to be taken; for poll and its kin.
- *
- * Borrowed: valid until coracle_op_free; not to be read or closed. Returns a code below 0 on failure.
- *
- * Threads: any. Blocks: no. Since: 0.1.
- */
-int32_t coracle_op_fd(coracle_op *op);
-
-/**
- * Takes the answer of coracle_submit.
- *
- * *http_status (may be NULL) and *out_body as in coracle_request. Returns CORACLE_AGAIN while there is none yet, and
- * the request's own error where it failed.
- *
- * Threads: any. Blocks: no. Since: 0.1.
- */
-coracle_status coracle_op_result(coracle_op *op, int32_t *http_status, coracle_stream **out_body, coracle_error **err);
+coracle_status coracle_http_request(coracle *c,
+                                    const char *method,
+                                    const char *target,
+                                    const char *headers_json,
+                                    const void *body,
+                                    size_t len,
+                                    coracle_op *op,
+                                    int32_t *out_status,
+                                    coracle_stream **out,
+                                    coracle_error **err);
 
 /**
  * A private connection that speaks the HTTP API, for clients that bring their own protocol code: no socket to listen
@@ -1881,7 +1932,7 @@ coracle_status coracle_http_server_addresses(coracle_http_server *s, char **out_
 
 /**
  * Ends serving. Nothing is accepted any more and idle connections are closed; answers under way have grace_ms to come to
- * their end, then what is left (streams, attached terminals) is cut. A second call finds it ended.
+ * their end; the rest (streams, attached terminals) is cut then. A second call finds the server ended.
  *
  * Errors: EINVALID (grace_ms is below 0).
  *
@@ -1889,6 +1940,7 @@ coracle_status coracle_http_server_addresses(coracle_http_server *s, char **out_
  */
 coracle_status coracle_http_server_shutdown(coracle_http_server *s,
                                             int64_t grace_ms,
+                                            coracle_op *op,
                                             coracle_error **err);
 
 /**

@@ -29,7 +29,7 @@ int main(int count, char **arguments) {
     check(coracle_open(count > 1 ? arguments[1] : "/var/lib/coracle", NULL, &engine, &error));
 
     /* At most ten minutes; the records come on this thread, during the call. */
-    check(coracle_op_new(&op));
+    check(coracle_op_new(0, &op, &error));
     coracle_op_set_timeout(op, 600000);
     coracle_op_set_progress(op, show, NULL, NULL, 0);
     /* A context is needed where the file copies from it: a tar, or by coracle_image_build_dir a directory. */
@@ -38,7 +38,7 @@ int main(int count, char **arguments) {
     coracle_free(id);
     coracle_op_free(op);
 
-    check(coracle_image_remove(engine, "greeting:c", 0, &removed, &error));
+    check(coracle_image_remove(engine, "greeting:c", 0, NULL, &removed, &error));
     coracle_free(removed);
     coracle_close(engine);
     return 0;

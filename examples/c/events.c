@@ -17,17 +17,17 @@ static int64_t check(int64_t result) {
 int main(int count, char **arguments) {
     coracle *engine;
     coracle_events *events;
-    char *created;
+    char *id;
     int32_t code;
     const char *body = "{\"Image\": \"busybox\", \"Cmd\": [\"true\"], \"HostConfig\": {\"NetworkMode\": \"none\"}}";
     check(coracle_open(count > 1 ? arguments[1] : "/var/lib/coracle", NULL, &engine, &error));
     /* Events of every program on the root, from here on. */
     check(coracle_events_open(engine, "{\"filters\": {\"type\": [\"container\"]}}", &events, &error));
 
-    check(coracle_container_create(engine, "example-events", body, NULL, &created, &error));
-    coracle_free(created);
+    check(coracle_container_create(engine, "example-events", body, NULL, &id, NULL, &error));
+    coracle_free(id);
     check(coracle_container_start(engine, "example-events", NULL, NULL, NULL, &error));
-    check(coracle_container_wait(engine, "example-events", NULL, &code, &error));
+    check(coracle_container_wait(engine, "example-events", NULL, NULL, &code, NULL, &error));
     check(coracle_container_remove(engine, "example-events", 0, NULL, &error));
 
     /* coracle_events_fd is for event loops; this program waits up to 30 seconds for each event. */

@@ -15,12 +15,12 @@ static int64_t check(int64_t result) {
 
 int main(int count, char **arguments) {
     coracle *engine;
-    char *created, *exec;
+    char *id, *exec;
     const char *body = "{\"Image\": \"busybox\", \"Cmd\": [\"sleep\", \"1000\"], \"HostConfig\": {\"NetworkMode\": \"none\"}}";
     const char *sort = "{\"Cmd\": [\"sort\"], \"AttachStdin\": true, \"AttachStdout\": true, \"AttachStderr\": true}";
     check(coracle_open(count > 1 ? arguments[1] : "/var/lib/coracle", NULL, &engine, &error));
-    check(coracle_container_create(engine, "example-exec", body, NULL, &created, &error));
-    coracle_free(created);
+    check(coracle_container_create(engine, "example-exec", body, NULL, &id, NULL, &error));
+    coracle_free(id);
     check(coracle_container_start(engine, "example-exec", NULL, NULL, NULL, &error));
 
     coracle_io io = CORACLE_IO_INIT;
@@ -40,7 +40,7 @@ int main(int count, char **arguments) {
     char piece[4096];
     int32_t channel, code;
     int64_t length;
-    while ((length = check(coracle_session_read(session, &channel, piece, sizeof piece, NULL, &error))) > 0) {
+    while ((length = check(coracle_session_read(session, piece, sizeof piece, NULL, &channel, &error))) > 0) {
         fwrite(piece, 1, (size_t)length, stdout);
     }
     check(coracle_session_wait(session, NULL, &code, &error));

@@ -15,12 +15,12 @@ static int64_t check(int64_t result) {
 
 int main(int count, char **arguments) {
     coracle *engine;
-    char *created;
+    char *id;
     const char *body = "{\"Image\": \"busybox\", \"Cmd\": [\"sh\", \"-c\", \"echo output; echo errors >&2; exit 3\"],"
                        " \"HostConfig\": {\"NetworkMode\": \"none\"}}";
     check(coracle_open(count > 1 ? arguments[1] : "/var/lib/coracle", NULL, &engine, &error));
-    check(coracle_container_create(engine, "example-run", body, NULL, &created, &error));
-    coracle_free(created);
+    check(coracle_container_create(engine, "example-run", body, NULL, &id, NULL, &error));
+    coracle_free(id);
 
     /* The session is there before the program runs, so no byte is missed. */
     coracle_io io = CORACLE_IO_INIT;
@@ -29,7 +29,7 @@ int main(int count, char **arguments) {
     char piece[4096];
     int32_t channel, code;
     int64_t length;
-    while ((length = check(coracle_session_read(session, &channel, piece, sizeof piece, NULL, &error))) > 0) {
+    while ((length = check(coracle_session_read(session, piece, sizeof piece, NULL, &channel, &error))) > 0) {
         printf("%s: %.*s", channel == CORACLE_STDERR ? "stderr" : "stdout", (int)length, piece);
     }
     check(coracle_session_wait(session, NULL, &code, &error));

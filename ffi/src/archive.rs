@@ -1,17 +1,20 @@
 //! Files in and out of containers.
 
-use crate::arg::{self, Out};
+use crate::answer::{Answer, Outs};
+use crate::arg;
+use crate::call::{Work, call, work};
 use crate::entry::Outcome;
-use crate::handle;
-use crate::image::{Sink, Source};
 use crate::op::Using;
 use crate::query::Query;
-use crate::root::{Access, with_root};
+use crate::root::Access;
+use crate::source::Input;
 use crate::stream::{Ending, Stream};
 use crate::types::*;
 use coracle_http::Document;
 use engine::model::{CommitContainer, ContainerConfig, PutArchive};
 use libc::{c_char, c_void};
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
 /// Describes the file at a path of a container.
@@ -31,20 +34,18 @@ pub unsafe extern "C" fn coracle_container_stat_path(
     out_json: *mut *mut c_char,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    with_root(c, Access::Read, err, |root| {
-        let out = Out::null(out_json, "out_json")?;
-        let using = Using::new(op)?;
-        let (id, path) = (arg::text(id, "id")?, arg::text(path, "path")?);
-        out.give_json(&using.done(root.engine().container_archive_stat(id, path, using.op()))?)?;
-        Ok(CORACLE_OK)
+    call(c, Access::Read, op, Outs::none().json(out_json), err, &mut |root| {
+        let engine = root.engine().clone();
+        let (id, path) = (arg::owned(id, "id")?, arg::owned(path, "path")?);
+        work(move |using| Answer::document(&using.done(engine.container_archive_stat(&id, &path, using.op()))?))
     })
 }
 
-/// Takes files out of a container, as a tar.
+/// Copies files out of a container, as a tar.
 ///
-/// path: as of coracle_container_stat_path; of a directory that ends in "/." only what is in it. *out: the tar's bytes;
-/// read them to their end, where an error shows that the tar is not whole; end it with coracle_stream_free. *out_json:
-/// NULL, or gets what stands at path; free it with coracle_free.
+/// path: as of coracle_container_stat_path; of a directory that ends in "/." only its content. *out: the tar's bytes; read
+/// them to their end, where an error shows that the tar is not whole; end it with coracle_stream_free. *out_json (may be
+/// NULL): the description of the file at path; free it with coracle_free.
 ///
 /// Errors: ENOT_FOUND (container, file), EINVALID (path; no directory there).
 ///
@@ -55,27 +56,25 @@ pub unsafe extern "C" fn coracle_container_get_archive(
     id: *const c_char,
     path: *const c_char,
     op: *mut coracle_op,
-    out_json: *mut *mut c_char,
     out: *mut *mut coracle_stream,
+    out_json: *mut *mut c_char,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    with_root(c, Access::Read, err, |root| {
-        let stat = Out::optional(out_json, std::ptr::null_mut());
-        let out = Out::null(out, "out")?;
-        let using = Using::new(op)?;
-        let (id, path) = (arg::text(id, "id")?, arg::text(path, "path")?);
-        let archive = using.done(root.engine().container_archive_get(id, path, using.op()))?;
-        if !stat.is_null() {
-            stat.give_json(archive.stat())?;
-        }
-        out.set(handle::give(streamed("archive", move |sink| archive.write_to(sink, None))?));
-        Ok(CORACLE_OK)
+    let outs = Outs::none().stream(out).optional_json(out_json);
+    call(c, Access::Read, op, outs, err, &mut |root| {
+        let engine = root.engine().clone();
+        let (id, path) = (arg::owned(id, "id")?, arg::owned(path, "path")?);
+        work(move |using| {
+            let archive = using.done(engine.container_archive_get(&id, &path, using.op()))?;
+            let answer = Answer::document(archive.stat())?;
+            Ok(answer.and_stream(streamed("archive", move |sink| archive.write_to(sink, None))?))
+        })
     })
 }
 
 /// Puts files into a container: extracts a tar, plain or compressed, into a directory of it.
 ///
-/// query_json: NULL, or an object with "noOverwriteDirNonDir". tar, user: gives the archive.
+/// query_json: NULL, or an object with "noOverwriteDirNonDir". tar, user: the function that gives the archive.
 ///
 /// Errors: ENOT_FOUND (container, directory), EINVALID (archive; a directory and something else in one place),
 /// EFORBIDDEN (read-only there), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
@@ -92,15 +91,17 @@ pub unsafe extern "C" fn coracle_container_put_archive(
     op: *mut coracle_op,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    with_root(c, Access::Change, err, |root| {
+    call(c, Access::Change, op, Outs::none(), err, &mut |root| {
         let query = Query::new(query_json, "query_json", &["noOverwriteDirNonDir"], root.lenient())?;
         let how = PutArchive { no_overwrite_dir_non_dir: query.flag("noOverwriteDirNonDir", false)? };
-        let (id, path) = (arg::text(id, "id")?, arg::text(path, "path")?);
-        let using = Using::new(op)?;
-        let mut source = Source::new(tar, user, "tar", &using)?;
-        let result = root.engine().container_archive_put(id, path, &mut source, how, using.op());
-        source.done(result)?;
-        Ok(CORACLE_OK)
+        let (id, path) = (arg::owned(id, "id")?, arg::owned(path, "path")?);
+        let (engine, input) = (root.engine().clone(), Input::new(tar, user, "tar")?);
+        let put = move |using: &Using| {
+            let mut source = input.source(using)?;
+            let result = engine.container_archive_put(&id, &path, &mut source, how, using.op());
+            source.done(result).map(|()| Answer::done())
+        };
+        work(put).map(Work::long)
     })
 }
 
@@ -116,15 +117,16 @@ pub unsafe extern "C" fn coracle_container_put_archive(
 pub unsafe extern "C" fn coracle_container_export(
     c: *mut coracle,
     id: *const c_char,
+    op: *mut coracle_op,
     out: *mut *mut coracle_stream,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    with_root(c, Access::Read, err, |root| {
-        let out = Out::null(out, "out")?;
-        let id = root.engine().container_inspect(arg::text(id, "id")?, false)?.id;
-        let engine = root.engine().clone();
-        out.set(handle::give(streamed("export", move |sink| engine.container_export(&id, sink, None))?));
-        Ok(CORACLE_OK)
+    call(c, Access::Read, op, Outs::none().stream(out), err, &mut |root| {
+        let (engine, id) = (root.engine().clone(), arg::owned(id, "id")?);
+        work(move |using| {
+            let id = using.done(engine.container_inspect(&id, false))?.id;
+            Ok(Answer::stream(streamed("export", move |sink| engine.container_export(&id, sink, None))?))
+        })
     })
 }
 
@@ -139,13 +141,13 @@ pub unsafe extern "C" fn coracle_container_export(
 pub unsafe extern "C" fn coracle_container_changes(
     c: *mut coracle,
     id: *const c_char,
+    op: *mut coracle_op,
     out_json: *mut *mut c_char,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    with_root(c, Access::Read, err, |root| {
-        let out = Out::null(out_json, "out_json")?;
-        out.give_json(&root.engine().container_changes(arg::text(id, "id")?)?)?;
-        Ok(CORACLE_OK)
+    call(c, Access::Read, op, Outs::none().json(out_json), err, &mut |root| {
+        let (engine, id) = (root.engine().clone(), arg::owned(id, "id")?);
+        work(move |using| Answer::document(&using.done(engine.container_changes(&id))?))
     })
 }
 
@@ -168,8 +170,7 @@ pub unsafe extern "C" fn coracle_container_commit(
     out_id: *mut *mut c_char,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    with_root(c, Access::Change, err, |root| {
-        let out = Out::null(out_id, "out_id")?;
+    call(c, Access::Change, op, Outs::none().id(out_id), err, &mut |root| {
         let query = Query::new(
             query_json,
             "query_json",
@@ -190,15 +191,28 @@ pub unsafe extern "C" fn coracle_container_commit(
                 root.lenient(),
             )?,
         };
-        let using = Using::new(op)?;
-        let id = arg::text(id, "id")?;
-        out.give_text(&using.done(root.engine().container_commit(id, &how, using.op()))?)?;
-        Ok(CORACLE_OK)
+        let (engine, id) = (root.engine().clone(), arg::owned(id, "id")?);
+        let commit = move |using: &Using| Answer::id(&using.done(engine.container_commit(&id, &how, using.op()))?);
+        work(commit).map(Work::long)
     })
 }
 
+/// A socket that raises no SIGPIPE, whatever the host does with that signal.
+pub(crate) struct Sink(UnixStream);
+
+impl Write for Sink {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        // SAFETY: the data is readable for its length over the call.
+        let sent = unsafe { libc::send(self.0.as_raw_fd(), data.as_ptr().cast(), data.len(), libc::MSG_NOSIGNAL) };
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// A stream of the bytes that `write` writes, on a thread of its own.
-fn streamed(
+pub(crate) fn streamed(
     name: &'static str,
     write: impl FnOnce(&mut Sink) -> engine::Result<()> + Send + 'static,
 ) -> Outcome<Stream> {

@@ -4,13 +4,13 @@
 //! points may call them, with the pointers that they were given.
 
 use crate::entry::{Failure, Outcome};
+use crate::text::Text;
 use coracle_http::Document;
 use engine::ErrorKind;
 use libc::{c_char, c_void};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::ffi::{CStr, OsStr};
-use std::io::Write;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -28,6 +28,11 @@ pub(crate) fn optional_text<'a>(pointer: *const c_char, name: &str) -> Outcome<O
     // SAFETY: by the header a string argument is NULL or NUL-terminated and stays over the call.
     let text = unsafe { CStr::from_ptr(pointer) };
     text.to_str().map(Some).map_err(|_| Failure::invalid(format!("{name} is not UTF-8")))
+}
+
+/// Text that must be there, for work that may outlive the call.
+pub(crate) fn owned(pointer: *const c_char, name: &str) -> Outcome<String> {
+    text(pointer, name).map(str::to_owned)
 }
 
 /// A path: NUL-terminated bytes, or NULL.
@@ -182,20 +187,11 @@ pub(crate) fn numbers<'a>(pointer: *const i32, count: usize, name: &str) -> Outc
 /// More numbers than any caller means: a count that was a mistake reads no memory that is not there.
 const MOST_NUMBERS: usize = 1 << 20;
 
-/// A place for an answer; written to `empty` at once, so that it is defined whatever happens.
+/// A place for a part of an answer; written to `empty` at once, so that it is defined whatever happens.
 pub(crate) struct Out<T>(*mut T);
 
 impl<T> Out<T> {
-    /// A place that must be there.
-    pub(crate) fn new(pointer: *mut T, empty: T, name: &str) -> Outcome<Out<T>> {
-        match Out::optional(pointer, empty) {
-            Out(pointer) if pointer.is_null() => Err(Failure::invalid(format!("{name} is NULL"))),
-            out => Ok(out),
-        }
-    }
-
-    /// A place that may be NULL.
-    pub(crate) fn optional(pointer: *mut T, empty: T) -> Out<T> {
+    pub(crate) fn new(pointer: *mut T, empty: T) -> Out<T> {
         let out = Out(pointer);
         out.set(empty);
         out
@@ -203,6 +199,14 @@ impl<T> Out<T> {
 
     pub(crate) fn is_null(&self) -> bool {
         self.0.is_null()
+    }
+
+    /// Refuses a call that has no place for its answer.
+    pub(crate) fn check(&self, name: &str) -> Outcome<()> {
+        match self.is_null() {
+            true => Err(Failure::invalid(format!("{name} is NULL"))),
+            false => Ok(()),
+        }
     }
 
     pub(crate) fn set(&self, value: T) {
@@ -214,89 +218,24 @@ impl<T> Out<T> {
 }
 
 impl<T> Out<*mut T> {
-    /// A place for a handle or string, set to NULL.
-    pub(crate) fn null(pointer: *mut *mut T, name: &str) -> Outcome<Out<*mut T>> {
-        Out::new(pointer, std::ptr::null_mut(), name)
+    /// A place for a handle or a text, set to NULL.
+    pub(crate) fn null(pointer: *mut *mut T) -> Out<*mut T> {
+        Out::new(pointer, std::ptr::null_mut())
     }
 }
 
 impl Out<*mut c_char> {
-    /// Gives the caller a string of its own.
-    pub(crate) fn give_text(&self, text: &str) -> Outcome<()> {
-        self.set(malloc_text(text)?);
-        Ok(())
+    /// Gives the caller a text, unless there is no place for one.
+    pub(crate) fn give(&self, text: Text) {
+        if !self.is_null() {
+            self.set(text.into_raw());
+        }
     }
 
-    /// Gives the caller a JSON document of its own.
+    /// Gives the caller a JSON document.
     pub(crate) fn give_json(&self, document: &impl Serialize) -> Outcome<()> {
-        let mut block = Block { start: std::ptr::null_mut(), length: 0, room: 0 };
-        let written = serde_json::to_writer(&mut block, document).map_err(std::io::Error::from);
-        written.and_then(|()| block.write_all(&[0])).map_err(|error| match error.kind() {
-            std::io::ErrorKind::OutOfMemory => out_of_memory(),
-            _ => Failure::new(ErrorKind::Internal, format!("writing JSON: {error}")),
-        })?;
-        self.set(block.give());
+        self.give(Text::json(document)?);
         Ok(())
-    }
-}
-
-/// Memory from malloc that is being filled.
-struct Block {
-    start: *mut u8,
-    length: usize,
-    room: usize,
-}
-
-impl Block {
-    fn give(mut self) -> *mut c_char {
-        std::mem::replace(&mut self.start, std::ptr::null_mut()).cast()
-    }
-}
-
-impl Write for Block {
-    fn write(&mut self, data: &[u8]) -> std::io::Result<usize> {
-        if self.room - self.length < data.len() {
-            let room = (2 * self.room).max(self.length + data.len()).max(512);
-            // SAFETY: the block is malloc's, or NULL.
-            let start = unsafe { libc::realloc(self.start.cast(), room) };
-            if start.is_null() {
-                return Err(std::io::ErrorKind::OutOfMemory.into());
-            }
-            (self.start, self.room) = (start.cast(), room);
-        }
-        // SAFETY: there is room for the data behind what is filled.
-        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), self.start.add(self.length), data.len()) };
-        self.length += data.len();
-        Ok(data.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Drop for Block {
-    fn drop(&mut self) {
-        // SAFETY: malloc's, or NULL once it was given away.
-        unsafe { libc::free(self.start.cast()) };
-    }
-}
-
-fn out_of_memory() -> Failure {
-    Failure::new(ErrorKind::NoMemory, "memory ran out")
-}
-
-/// A copy of `text` from malloc, NUL-terminated.
-fn malloc_text(text: &str) -> Outcome<*mut c_char> {
-    // SAFETY: the block has room for the text and its NUL.
-    unsafe {
-        let block = libc::malloc(text.len() + 1).cast::<u8>();
-        if block.is_null() {
-            return Err(out_of_memory());
-        }
-        std::ptr::copy_nonoverlapping(text.as_ptr(), block, text.len());
-        block.add(text.len()).write(0);
-        Ok(block.cast())
     }
 }
 

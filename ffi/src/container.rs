@@ -1,22 +1,28 @@
 //! Containers.
 
+use crate::answer::{Answer, Outs};
 use crate::arg::{self, Out};
-use crate::entry::Failure;
-use crate::handle;
+use crate::begun::Wait;
+use crate::call::{Work, call, wait, work};
+use crate::entry::Outcome;
 use crate::op::Using;
 use crate::query::Query;
 use crate::root::{Access, with_root};
-use crate::session::{SessionObject, io};
+use crate::session::io;
 use crate::stream::Stream;
 use crate::types::*;
 use coracle_http::Document;
-use engine::model::{AttachStreams, ListContainers, LogQuery, RemoveContainer, StatsQuery, WaitCondition};
-use engine::{AttachOptions, Changed, LogFormat};
+use engine::model::{
+    AttachStreams, ContainerWaited, CreateBody, ListContainers, LogQuery, RemoveContainer, StatsQuery, UpdateContainer,
+    WaitCondition,
+};
+use engine::{AttachOptions, ContainerWait, LogFormat};
 use libc::c_char;
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use std::cell::RefCell;
-use std::os::fd::IntoRawFd;
+use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
+use std::time::Instant;
 
 /// Lists containers, newest first.
 ///
@@ -33,8 +39,9 @@ pub unsafe extern "C" fn coracle_container_list(
     out_json: *mut *mut c_char,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
+    let out = Out::null(out_json);
     with_root(c, Access::Read, err, |root| {
-        let out = Out::null(out_json, "out_json")?;
+        out.check("out_json")?;
         let query = Query::new(
             query_json,
             "query_json",
@@ -59,42 +66,41 @@ pub unsafe extern "C" fn coracle_container_list(
     })
 }
 
-/// Creates a container from an image that is here.
+/// Creates a container from an image of the root.
 ///
-/// name: NULL: one is made up. body_json: the body of POST /containers/create. *out_json: {"Id":..., "Warnings":[...]};
-/// free it with coracle_free.
+/// name: NULL: the engine makes one up. body_json: the body of POST /containers/create. *out_id: the container's id; free it
+/// with coracle_free. *out_json (may be NULL): {"Id":..., "Warnings":[...]}; free it with coracle_free.
 ///
 /// Errors: EINVALID (a field, named), ENOT_FOUND (image), ECONFLICT (name), EUNSUPPORTED (a field that is not built).
 ///
-/// Threads: any. Blocks: disk. Since: 0.1.
+/// Threads: any. Blocks: disk, or op. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_container_create(
     c: *mut coracle,
     name: *const c_char,
     body_json: *const c_char,
     op: *mut coracle_op,
+    out_id: *mut *mut c_char,
     out_json: *mut *mut c_char,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    with_root(c, Access::Change, err, |root| {
-        let out = Out::null(out_json, "out_json")?;
-        let name = arg::optional_text(name, "name")?;
-        let (body, unknown) = arg::document(body_json, "body_json", Document::Create, root.lenient())?;
-        let using = Using::new(op)?;
-        if let Some(op) = using.op() {
-            using.done(op.check())?;
-        }
-        let mut created = using.done(root.engine().container_create(name, &body))?;
-        created.warnings.extend(unknown);
-        out.give_json(&created)?;
-        Ok(CORACLE_OK)
+    let outs = Outs::none().id(out_id).optional_json(out_json);
+    call(c, Access::Change, op, outs, err, &mut |root| {
+        let name = arg::optional_text(name, "name")?.map(str::to_owned);
+        let (body, unknown): (CreateBody, _) = arg::document(body_json, "body_json", Document::Create, root.lenient())?;
+        let engine = root.engine().clone();
+        work(move |using| {
+            let mut created = using.done(engine.container_create(name.as_deref(), &body))?;
+            created.warnings.extend(unknown);
+            Answer::id(&created.id)?.and_document(&created)
+        })
     })
 }
 
 /// Everything about one container.
 ///
-/// id: name, id, or the beginning of an id that only one has; so in every function. with_size: other than 0: with
-/// "SizeRw" and "SizeRootFs". *out_json: the document of GET /containers/{id}/json; free it with coracle_free.
+/// id: name, id, or the beginning of an id that no other container has; so in every function. with_size: other than 0: the
+/// document has "SizeRw" and "SizeRootFs". *out_json: the document of GET /containers/{id}/json; free it with coracle_free.
 ///
 /// Errors: ENOT_FOUND.
 ///
@@ -107,8 +113,9 @@ pub unsafe extern "C" fn coracle_container_inspect(
     out_json: *mut *mut c_char,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
+    let out = Out::null(out_json);
     with_root(c, Access::Read, err, |root| {
-        let out = Out::null(out_json, "out_json")?;
+        out.check("out_json")?;
         out.give_json(&root.engine().container_inspect(arg::text(id, "id")?, with_size != 0)?)?;
         Ok(CORACLE_OK)
     })
@@ -117,13 +124,13 @@ pub unsafe extern "C" fn coracle_container_inspect(
 /// Starts a container.
 ///
 /// io: NULL starts it detached (then out may be NULL, and *out is NULL); else it is attached before its process runs, so
-/// that not a byte is missed. *out: the session; end it with coracle_session_free.
-/// Returns CORACLE_UNCHANGED where it ran already; *out is NULL then.
+/// that no byte is missed. *out: the session; end it with coracle_session_free.
+/// Returns CORACLE_UNCHANGED if the container runs already; *out is NULL then.
 ///
 /// The container outlives the calling program. While it is started, signals are blocked on the calling thread for about
-/// a millisecond; no child of the caller's is left (when the caller is PID 1 or a subreaper, one is).
+/// a millisecond; no child of the caller's is left (if the caller is PID 1 or a subreaper, one is).
 ///
-/// Errors: ENOT_FOUND (container; its command), EINVALID (its command cannot run), ECONFLICT (paused, being removed).
+/// Errors: ENOT_FOUND (container), EINVALID (its command is not there, or cannot run), ECONFLICT (paused, being removed).
 ///
 /// Threads: any. Blocks: until its process runs. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -135,25 +142,20 @@ pub unsafe extern "C" fn coracle_container_start(
     out: *mut *mut coracle_session,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    with_root(c, Access::Change, err, |root| {
-        let out = Out::optional(out, std::ptr::null_mut());
-        let id = arg::text(id, "id")?;
-        let io = self::io(io)?;
-        if io.is_some() && out.is_null() {
-            return Err(Failure::invalid("out is NULL: with io there is a session to give out"));
-        }
-        let using = Using::new(op)?;
-        let started = using.done(root.engine().container_start(id, io, using.op()))?;
-        if let Some(session) = started.session {
-            out.set(handle::give(SessionObject::new(session)));
-        }
-        Ok(status(started.changed))
+    let outs = Outs::none().session(out, !io.is_null());
+    call(c, Access::Change, op, outs, err, &mut |root| {
+        let (id, io) = (arg::owned(id, "id")?, self::io(io)?);
+        let engine = root.engine().clone();
+        work(move |using| {
+            let started = using.done(engine.container_start(&id, io, using.op()))?;
+            Ok(Answer::changed(started.changed).and_session(started.session))
+        })
     })
 }
 
-/// Stops a container: its stop signal and, where it still runs after a while, SIGKILL.
+/// Stops a container: its stop signal and, if it still runs after grace_ms, SIGKILL.
 ///
-/// grace_ms: how long that is; below 0 waits for ever. Returns CORACLE_UNCHANGED where it did not run.
+/// grace_ms: milliseconds; below 0: SIGKILL is never sent. Returns CORACLE_UNCHANGED if the container does not run.
 ///
 /// Errors: ENOT_FOUND, ECANCELLED, ETIMEOUT, ECALLBACK (op; the signal was sent).
 ///
@@ -166,10 +168,9 @@ pub unsafe extern "C" fn coracle_container_stop(
     op: *mut coracle_op,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    with_root(c, Access::Change, err, |root| {
-        let id = arg::text(id, "id")?;
-        let using = Using::new(op)?;
-        using.done(root.engine().container_stop(id, Some(grace_ms), using.op())).map(status)
+    call(c, Access::Change, op, Outs::none(), err, &mut |root| {
+        let (engine, id) = (root.engine().clone(), arg::owned(id, "id")?);
+        work(move |using| using.done(engine.container_stop(&id, Some(grace_ms), using.op())).map(Answer::changed))
     })
 }
 
@@ -186,127 +187,111 @@ pub unsafe extern "C" fn coracle_container_restart(
     op: *mut coracle_op,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    with_root(c, Access::Change, err, |root| {
-        let id = arg::text(id, "id")?;
-        let using = Using::new(op)?;
-        using.done(root.engine().container_restart(id, Some(grace_ms), using.op()))?;
-        Ok(CORACLE_OK)
+    call(c, Access::Change, op, Outs::none(), err, &mut |root| {
+        let (engine, id) = (root.engine().clone(), arg::owned(id, "id")?);
+        let restart = move |using: &Using| {
+            using.done(engine.container_restart(&id, Some(grace_ms), using.op())).map(|()| Answer::done())
+        };
+        work(restart).map(Work::long)
     })
 }
 
 /// Sends a signal to a container's first process.
 ///
-/// signal: a name with or without SIG, or a number as text; NULL: SIGKILL, whose effect is waited for.
+/// signal: a name with or without SIG, or a number as text; NULL: SIGKILL. The call waits for the effect of SIGKILL.
 ///
-/// Errors: ENOT_FOUND, ECONFLICT (it does not run), EINVALID (signal).
+/// Errors: ENOT_FOUND, ECONFLICT (it does not run), EINVALID (signal), ECANCELLED, ETIMEOUT, ECALLBACK (op).
 ///
-/// Threads: any. Blocks: for SIGKILL until it ended, else no. Since: 0.1.
+/// Threads: any. Blocks: for SIGKILL until it ended, or op ends it; else no. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_container_kill(
     c: *mut coracle,
     id: *const c_char,
     signal: *const c_char,
+    op: *mut coracle_op,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    with_root(c, Access::Change, err, |root| {
-        let signal = arg::optional_text(signal, "signal")?;
-        root.engine().container_kill(arg::text(id, "id")?, signal, None)?;
-        Ok(CORACLE_OK)
+    call(c, Access::Change, op, Outs::none(), err, &mut |root| {
+        let signal = arg::optional_text(signal, "signal")?.map(str::to_owned);
+        let (engine, id) = (root.engine().clone(), arg::owned(id, "id")?);
+        work(move |using| {
+            using.done(engine.container_kill(&id, signal.as_deref(), using.op())).map(|()| Answer::done())
+        })
     })
 }
 
 /// Freezes a container's processes.
 ///
-/// Errors: ENOT_FOUND, ECONFLICT (it does not run, or is paused).
+/// Errors: ENOT_FOUND, ECONFLICT (it does not run, or is paused), ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: until they are frozen. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_container_pause(
     c: *mut coracle,
     id: *const c_char,
+    op: *mut coracle_op,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    with_root(c, Access::Change, err, |root| {
-        root.engine().container_pause(arg::text(id, "id")?)?;
-        Ok(CORACLE_OK)
+    call(c, Access::Change, op, Outs::none(), err, &mut |root| {
+        let (engine, id) = (root.engine().clone(), arg::owned(id, "id")?);
+        work(move |using| using.done(engine.container_pause(&id)).map(|()| Answer::done()))
     })
 }
 
 /// Thaws a container's processes.
 ///
-/// Errors: ENOT_FOUND, ECONFLICT (it is not paused).
+/// Errors: ENOT_FOUND, ECONFLICT (it is not paused), ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: until they are thawed. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_container_unpause(
     c: *mut coracle,
     id: *const c_char,
-    err: *mut *mut coracle_error,
-) -> coracle_status {
-    with_root(c, Access::Change, err, |root| {
-        root.engine().container_unpause(arg::text(id, "id")?)?;
-        Ok(CORACLE_OK)
-    })
-}
-
-/// Waits until a container does not run.
-///
-/// *exit_code: that of its last run: 0 to 255; 128 + n where signal n ended it.
-///
-/// Errors: ENOT_FOUND, ECANCELLED, ETIMEOUT, ECALLBACK (op).
-///
-/// Threads: any. Blocks: until it does not run, or op ends it. Since: 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn coracle_container_wait(
-    c: *mut coracle,
-    id: *const c_char,
     op: *mut coracle_op,
-    exit_code: *mut i32,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    with_root(c, Access::Read, err, |root| {
-        let out = Out::new(exit_code, -1, "exit_code")?;
-        let id = arg::text(id, "id")?;
-        let using = Using::new(op)?;
-        out.set(using.done(root.engine().container_wait(id, using.op()))?);
-        Ok(CORACLE_OK)
+    call(c, Access::Change, op, Outs::none(), err, &mut |root| {
+        let (engine, id) = (root.engine().clone(), arg::owned(id, "id")?);
+        work(move |using| using.done(engine.container_unpause(&id)).map(|()| Answer::done()))
     })
 }
 
-/// Waits for what a condition names.
+/// Waits for the end of a container.
 ///
-/// condition: "not-running" (also NULL: as coracle_container_wait), "next-exit" (the next end, also if the container does
-/// not run yet; or its removal), "removed". *out_json: {"StatusCode":..., "Error":{"Message":...}}: the exit code of the
-/// last end, 0 if the container never ran; "Error" only if the container was created with AutoRemove and its removal
-/// failed. Free it with coracle_free.
+/// condition: "not-running" (also NULL: the container does not run), "next-exit" (the next end, also if the container does
+/// not run yet; or its removal), "removed". *out_code: the exit code of the last run: 0 to 255; 128 + n if signal n ended
+/// it; 0 if it never ran. *out_json (may be NULL): {"StatusCode":..., "Error":{"Message":...}}; "Error" only if the container
+/// was created with AutoRemove and its removal failed. Free it with coracle_free.
+///
+/// A wait that is begun (CORACLE_OP_NONBLOCK) misses no end after this call returned: begin a wait for "next-exit", start
+/// the container, then poll.
 ///
 /// Errors: ENOT_FOUND (also after the end of a container with AutoRemove), EINVALID (condition), ECANCELLED, ETIMEOUT,
 /// ECALLBACK (op).
 ///
 /// Threads: any. Blocks: until that happens, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn coracle_container_wait_for(
+pub unsafe extern "C" fn coracle_container_wait(
     c: *mut coracle,
     id: *const c_char,
     condition: *const c_char,
     op: *mut coracle_op,
+    out_code: *mut i32,
     out_json: *mut *mut c_char,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    with_root(c, Access::Read, err, |root| {
-        let out = Out::null(out_json, "out_json")?;
+    let outs = Outs::none().code(out_code).optional_json(out_json);
+    call(c, Access::Read, op, outs, err, &mut |root| {
         let id = arg::text(id, "id")?;
         let condition = WaitCondition::parse(arg::optional_text(condition, "condition")?.unwrap_or_default())?;
-        let using = Using::new(op)?;
-        out.give_json(&using.done(root.engine().container_wait_for(id, condition, using.op()))?)?;
-        Ok(CORACLE_OK)
+        wait(EndOfContainer(root.engine().container_wait_begin(id, condition)?))
     })
 }
 
-/// A pidfd of a running container's first process, for the caller's own event loop: readable when it ended.
+/// Gets a pidfd of a running container's first process, for the caller's own event loop: readable when the process ended.
 ///
-/// *out_fd: the caller's to close (close-on-exec); -1 on failure. It is no child of the caller's: ask
-/// coracle_container_wait for the exit code.
+/// *out_fd: the caller's to close (close-on-exec); -1 on failure. The process is no child of the caller's: ask
+/// coracle_container_wait for the exit code. With CORACLE_OP_NONBLOCK that function alone gives a descriptor and the code.
 ///
 /// Errors: ENOT_FOUND, ECONFLICT (it does not run).
 ///
@@ -318,8 +303,9 @@ pub unsafe extern "C" fn coracle_container_pidfd(
     out_fd: *mut i32,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
+    let out = Out::new(out_fd, -1);
     with_root(c, Access::Read, err, |root| {
-        let out = Out::new(out_fd, -1, "out_fd")?;
+        out.check("out_fd")?;
         out.set(root.engine().container_pidfd(arg::text(id, "id")?)?.into_raw_fd());
         Ok(CORACLE_OK)
     })
@@ -331,7 +317,7 @@ pub unsafe extern "C" fn coracle_container_pidfd(
 ///
 /// Errors: ENOT_FOUND, ECONFLICT (it runs, and no force; it is being removed), EINVALID (flags).
 ///
-/// Threads: any. Blocks: disk; with force until it ended. Since: 0.1.
+/// Threads: any. Blocks: disk; with force until it ended, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_container_remove(
     c: *mut coracle,
@@ -340,8 +326,8 @@ pub unsafe extern "C" fn coracle_container_remove(
     op: *mut coracle_op,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    with_root(c, Access::Change, err, |root| {
-        let id = arg::text(id, "id")?;
+    call(c, Access::Change, op, Outs::none(), err, &mut |root| {
+        let id = arg::owned(id, "id")?;
         let known = CORACLE_REMOVE_FORCE | CORACLE_REMOVE_VOLUMES | CORACLE_REMOVE_LINK;
         let flags = arg::flags(flags, known, "flags")?;
         let how = RemoveContainer {
@@ -349,9 +335,8 @@ pub unsafe extern "C" fn coracle_container_remove(
             volumes: flags & CORACLE_REMOVE_VOLUMES != 0,
             link: flags & CORACLE_REMOVE_LINK != 0,
         };
-        let using = Using::new(op)?;
-        using.done(root.engine().container_remove(id, how, using.op()))?;
-        Ok(CORACLE_OK)
+        let engine = root.engine().clone();
+        work(move |using| using.done(engine.container_remove(&id, how, using.op())).map(|()| Answer::done()))
     })
 }
 
@@ -363,21 +348,19 @@ pub unsafe extern "C" fn coracle_container_remove(
 ///
 /// Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT, ECALLBACK (op). Objects that were removed before an error stay removed.
 ///
-/// Threads: any. Blocks: disk. Since: 0.1.
+/// Threads: any. Blocks: disk, or op. Since: 0.1.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn coracle_containers_prune(
+pub unsafe extern "C" fn coracle_container_prune(
     c: *mut coracle,
     filters_json: *const c_char,
     op: *mut coracle_op,
     out_json: *mut *mut c_char,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    with_root(c, Access::Change, err, |root| {
-        let out = Out::null(out_json, "out_json")?;
+    call(c, Access::Change, op, Outs::none().json(out_json), err, &mut |root| {
         let filters = Query::filters_of(filters_json, "filters_json")?;
-        let using = Using::new(op)?;
-        out.give_json(&using.done(root.engine().containers_prune(&filters, using.op()))?)?;
-        Ok(CORACLE_OK)
+        let engine = root.engine().clone();
+        work(move |using| Answer::document(&using.done(engine.containers_prune(&filters, using.op()))?))
     })
 }
 
@@ -399,7 +382,7 @@ pub unsafe extern "C" fn coracle_container_rename(
     })
 }
 
-/// The processes of a running container, as ps shows them.
+/// Lists the processes of a running container, as ps shows them.
 ///
 /// ps_args: the arguments of ps; NULL: "-ef". *out_json: the document of GET /containers/{id}/top; free it with
 /// coracle_free.
@@ -415,8 +398,9 @@ pub unsafe extern "C" fn coracle_container_top(
     out_json: *mut *mut c_char,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
+    let out = Out::null(out_json);
     with_root(c, Access::Read, err, |root| {
-        let out = Out::null(out_json, "out_json")?;
+        out.check("out_json")?;
         let ps_args = arg::optional_text(ps_args, "ps_args")?.unwrap_or("-ef");
         out.give_json(&root.engine().container_top(arg::text(id, "id")?, ps_args)?)?;
         Ok(CORACLE_OK)
@@ -430,7 +414,7 @@ pub unsafe extern "C" fn coracle_container_top(
 /// a value as it is), "RestartPolicy". *out_json: {"Warnings":[...]}; free it with coracle_free.
 ///
 /// Errors: ENOT_FOUND, EINVALID (a value, named), ECONFLICT (memory above the swap limit), EINTERNAL (the kernel refuses
-/// it, as for less memory than is in use; nothing is changed then).
+/// a value, such as less memory than is in use; nothing is changed then).
 ///
 /// Threads: any. Blocks: disk; while the kernel takes memory back. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -438,20 +422,23 @@ pub unsafe extern "C" fn coracle_container_update(
     c: *mut coracle,
     id: *const c_char,
     body_json: *const c_char,
+    op: *mut coracle_op,
     out_json: *mut *mut c_char,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    with_root(c, Access::Change, err, |root| {
-        let out = Out::null(out_json, "out_json")?;
-        let (body, unknown) = arg::document(body_json, "body_json", Document::Update, root.lenient())?;
-        let mut updated = root.engine().container_update(arg::text(id, "id")?, &body)?;
-        updated.warnings.extend(unknown);
-        out.give_json(&updated)?;
-        Ok(CORACLE_OK)
+    call(c, Access::Change, op, Outs::none().json(out_json), err, &mut |root| {
+        let (body, unknown): (UpdateContainer, _) =
+            arg::document(body_json, "body_json", Document::Update, root.lenient())?;
+        let (engine, id) = (root.engine().clone(), arg::owned(id, "id")?);
+        work(move |using| {
+            let mut updated = using.done(engine.container_update(&id, &body))?;
+            updated.warnings.extend(unknown);
+            Answer::document(&updated)
+        })
     })
 }
 
-/// Samples what a container uses: CPU, memory, block devices, network, processes.
+/// Samples the resources that a container uses: CPU, memory, block devices, network, processes.
 ///
 /// query_json: NULL, or an object with any of "stream" (default true: a sample at once and then one a second until the
 /// container is removed; false: one, after a second in which "precpu_stats" is taken), "one-shot" (with "stream" false:
@@ -460,22 +447,24 @@ pub unsafe extern "C" fn coracle_container_update(
 ///
 /// Errors: ENOT_FOUND, EINVALID (query).
 ///
-/// Threads: any. Blocks: no; the stream's calls until a sample is due. Since: 0.1.
+/// Threads: any. Blocks: disk; the stream's calls until a sample is due. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_container_stats(
     c: *mut coracle,
     id: *const c_char,
     query_json: *const c_char,
+    op: *mut coracle_op,
     out: *mut *mut coracle_stream,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    with_root(c, Access::Read, err, |root| {
-        let out = Out::null(out, "out")?;
-        let id = arg::text(id, "id")?;
+    call(c, Access::Read, op, Outs::none().stream(out), err, &mut |root| {
+        let (engine, id) = (root.engine().clone(), arg::owned(id, "id")?);
         let query = Query::new(query_json, "query_json", &["one-shot", "stream"], root.lenient())?;
         let query = StatsQuery { stream: query.flag("stream", true)?, one_shot: query.flag("one-shot", false)? };
-        out.set(handle::give(Stream::stats(root.engine().container_stats(id, query)?)));
-        Ok(CORACLE_OK)
+        work(move |using| {
+            let stats = using.done(engine.container_stats(&id, query))?;
+            Ok(Answer::stream(Stream::stats(stats)))
+        })
     })
 }
 
@@ -484,7 +473,7 @@ pub unsafe extern "C" fn coracle_container_stats(
 /// query_json: NULL, or an object with any of "stdout", "stderr" (both where neither is given), "since" (seconds since
 /// 1970, with a fraction if wanted), "tail" (a number, or "all"), "follow", "timestamps" and "details" (the time and the
 /// attributes stand before each line, as in GET /containers/{id}/logs). *out: records for coracle_stream_next, which have
-/// channel and time apart, too; end it with coracle_stream_free.
+/// channel and time apart, too; end the stream with coracle_stream_free.
 ///
 /// Errors: ENOT_FOUND, EINVALID (query), EUNSUPPORTED (its log driver cannot be read).
 ///
@@ -498,9 +487,8 @@ pub unsafe extern "C" fn coracle_container_logs(
     out: *mut *mut coracle_stream,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    with_root(c, Access::Read, err, |root| {
-        let out = Out::null(out, "out")?;
-        let id = arg::text(id, "id")?;
+    call(c, Access::Read, op, Outs::none().stream(out), err, &mut |root| {
+        let (engine, id) = (root.engine().clone(), arg::owned(id, "id")?);
         let asked = Query::new(
             query_json,
             "query_json",
@@ -521,18 +509,18 @@ pub unsafe extern "C" fn coracle_container_logs(
             tail: tail.and_then(|n| u64::try_from(n).ok()),
         };
         let form = LogFormat { timestamps: asked.flag("timestamps", false)?, details: asked.flag("details", false)? };
-        let using = Using::new(op)?;
-        let log = using.done(root.engine().container_logs(id, &query, using.op()))?;
-        out.set(handle::give(Stream::log(log, form)));
-        Ok(CORACLE_OK)
+        work(move |using| {
+            let log = using.done(engine.container_logs(&id, &query, using.op()))?;
+            Ok(Answer::stream(Stream::log(log, form)))
+        })
     })
 }
 
 /// Attaches to a container's standard streams.
 ///
 /// io: NULL is CORACLE_IO_INIT: the library makes the streams. query_json: NULL, or an object with any of "stdin",
-/// "stdout", "stderr" (all where none is given), "wait" (true: answer before the container runs; the session has its
-/// output from the first byte on once it starts). *out: end it with coracle_session_free.
+/// "stdout", "stderr" (all if none is given), "wait" (true: the call returns before the container runs; the session has the
+/// container's output from the first byte on). *out: the session; end it with coracle_session_free.
 ///
 /// Errors: ENOT_FOUND, ECONFLICT (it does not run, and no "wait"; it is paused), EINVALID.
 ///
@@ -547,9 +535,8 @@ pub unsafe extern "C" fn coracle_container_attach(
     out: *mut *mut coracle_session,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    with_root(c, Access::Change, err, |root| {
-        let out = Out::null(out, "out")?;
-        let id = arg::text(id, "id")?;
+    call(c, Access::Change, op, Outs::none().session(out, true), err, &mut |root| {
+        let (engine, id) = (root.engine().clone(), arg::owned(id, "id")?);
         let io = self::io(io)?.unwrap_or_default();
         let query = Query::new(query_json, "query_json", &["stderr", "stdin", "stdout", "wait"], root.lenient())?;
         let all = !["stdin", "stdout", "stderr"].iter().any(|name| query.has(name));
@@ -559,18 +546,32 @@ pub unsafe extern "C" fn coracle_container_attach(
             stderr: query.flag("stderr", all)?,
         };
         let how = AttachOptions { streams, wait_for_start: query.flag("wait", false)? };
-        let using = Using::new(op)?;
-        let session = using.done(root.engine().container_attach(id, io, how, using.op()))?;
-        out.set(handle::give(SessionObject::new(session)));
-        Ok(CORACLE_OK)
+        work(move |using| {
+            let session = using.done(engine.container_attach(&id, io, how, using.op()))?;
+            Ok(Answer::done().and_session(Some(session)))
+        })
     })
 }
 
-fn status(changed: Changed) -> coracle_status {
-    match changed {
-        Changed::Yes => CORACLE_OK,
-        Changed::No => CORACLE_UNCHANGED,
+/// The end of a container, for a program that polls for it.
+struct EndOfContainer(ContainerWait);
+
+impl Wait for EndOfContainer {
+    fn fd(&self) -> RawFd {
+        self.0.fd().as_raw_fd()
     }
+
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    fn step(&mut self) -> Outcome<Option<Answer>> {
+        self.0.try_wait()?.as_ref().map(waited).transpose()
+    }
+}
+
+fn waited(waited: &ContainerWaited) -> Outcome<Answer> {
+    Answer::code(waited.status_code).and_document(waited)
 }
 
 /// A list that is written while it is made: all of it at once would be memory that the C library takes and gives back with

@@ -54,8 +54,9 @@ pub unsafe extern "C" fn coracle_events_open(
     out: *mut *mut coracle_events,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
+    let out = Out::null(out);
     with_root(c, Access::Read, err, |root| {
-        let out = Out::null(out, "out")?;
+        out.check("out")?;
         let query = Query::new(query_json, "query_json", &["after", "filters", "since", "until"], root.lenient())?;
         let after = query.number("after")?.map(u64::try_from).transpose();
         let query = EventQuery {
@@ -101,8 +102,9 @@ pub unsafe extern "C" fn coracle_events_next(
     out_json: *mut *const c_char,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
+    let out = Out::new(out_json, std::ptr::null());
     enter(err, || {
-        let out = Out::new(out_json, std::ptr::null(), "out_json")?;
+        out.check("out_json")?;
         let events = handle::get::<Events>(e, "events")?;
         let mut follower = only_one(&events.follower, "the events")?;
         let timeout = u64::try_from(timeout_ms).ok().map(Duration::from_millis);

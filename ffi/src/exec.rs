@@ -1,18 +1,18 @@
 //! Exec: a second process in a running container.
 
+use crate::answer::{Answer, Outs};
 use crate::arg::{self, Out};
-use crate::entry::Failure;
-use crate::handle;
-use crate::op::Using;
+use crate::call::{call, work};
 use crate::root::{Access, with_root};
-use crate::session::{SessionObject, io};
+use crate::session::io;
+use crate::text::Text;
 use crate::types::*;
 use coracle_http::Document;
 use libc::c_char;
 
 /// Prepares a process in a running container.
 ///
-/// container: name or id. body_json: the body of POST /containers/{id}/exec ("Cmd", "AttachStdout", "Tty", ...).
+/// id: that of the container. body_json: the body of POST /containers/{id}/exec ("Cmd", "AttachStdout", "Tty", ...).
 /// *out_id: the exec instance's id; free it with coracle_free.
 ///
 /// Errors: ENOT_FOUND (container), ECONFLICT (it is not running, or paused), EINVALID (no command).
@@ -21,16 +21,17 @@ use libc::c_char;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_exec_create(
     c: *mut coracle,
-    container: *const c_char,
+    id: *const c_char,
     body_json: *const c_char,
     out_id: *mut *mut c_char,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
+    let out = Out::null(out_id);
     with_root(c, Access::Change, err, |root| {
-        let out = Out::null(out_id, "out_id")?;
-        let container = arg::text(container, "container")?;
+        out.check("out_id")?;
+        let container = arg::text(id, "id")?;
         let (config, _) = arg::document(body_json, "body_json", Document::Exec, root.lenient())?;
-        out.give_text(&root.engine().exec_create(container, &config)?)?;
+        out.give(Text::new(&root.engine().exec_create(container, &config)?)?);
         Ok(CORACLE_OK)
     })
 }
@@ -46,25 +47,20 @@ pub unsafe extern "C" fn coracle_exec_create(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_exec_start(
     c: *mut coracle,
-    exec_id: *const c_char,
+    id: *const c_char,
     io: *const coracle_io,
     op: *mut coracle_op,
     out: *mut *mut coracle_session,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    with_root(c, Access::Change, err, |root| {
-        let out = Out::optional(out, std::ptr::null_mut());
-        let id = arg::text(exec_id, "exec_id")?;
-        let io = self::io(io)?;
-        if io.is_some() && out.is_null() {
-            return Err(Failure::invalid("out is NULL: with io there is a session to give out"));
-        }
-        let using = Using::new(op)?;
-        let session = using.done(root.engine().exec_start(id, io, using.op()))?;
-        if let Some(session) = session {
-            out.set(handle::give(SessionObject::new(session)));
-        }
-        Ok(CORACLE_OK)
+    let outs = Outs::none().session(out, !io.is_null());
+    call(c, Access::Change, op, outs, err, &mut |root| {
+        let (id, io) = (arg::owned(id, "id")?, self::io(io)?);
+        let engine = root.engine().clone();
+        work(move |using| {
+            let session = using.done(engine.exec_start(&id, io, using.op()))?;
+            Ok(Answer::done().and_session(session))
+        })
     })
 }
 
@@ -78,13 +74,14 @@ pub unsafe extern "C" fn coracle_exec_start(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_exec_inspect(
     c: *mut coracle,
-    exec_id: *const c_char,
+    id: *const c_char,
     out_json: *mut *mut c_char,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
+    let out = Out::null(out_json);
     with_root(c, Access::Read, err, |root| {
-        let out = Out::null(out_json, "out_json")?;
-        out.give_json(&root.engine().exec_inspect(arg::text(exec_id, "exec_id")?)?)?;
+        out.check("out_json")?;
+        out.give_json(&root.engine().exec_inspect(arg::text(id, "id")?)?)?;
         Ok(CORACLE_OK)
     })
 }

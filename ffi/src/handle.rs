@@ -157,7 +157,7 @@ fn slot(index: u32) -> Option<&'static Slot> {
 static PID: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Async-signal-safe.
-fn own_pid() -> u32 {
+pub(crate) fn own_pid() -> u32 {
     let page = PID.load(Acquire);
     if page.is_null() {
         return std::process::id();

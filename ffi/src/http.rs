@@ -1,8 +1,9 @@
-//! The HTTP API in process: one request, a request on a thread of the library, a private connection.
+//! The HTTP API in process: one request, a private connection.
 
+use crate::answer::{Answer, Outs};
 use crate::arg::{self, Out};
-use crate::entry::{Failure, Outcome, catch};
-use crate::handle;
+use crate::call::{Work, call, work};
+use crate::entry::{Failure, Outcome};
 use crate::op::Using;
 use crate::root::{Access, with_root};
 use crate::stream::{Ending, Stream};
@@ -13,21 +14,22 @@ use engine::model::StringMap;
 use libc::{c_char, c_void};
 use std::os::fd::IntoRawFd;
 
-/// Answers one request of the HTTP API in process: everything that the engine can do, also what has no function here.
+/// Answers one request of the HTTP API in process: whatever the engine can do, also without a function of its own here.
 ///
 /// method: "GET", ... target: path and query, percent-encoded, such as "/v1.24/containers/json?all=1". headers_json:
-/// NULL, or an object of strings. body, len: the request's body; NULL and 0 for none. *http_status (may be NULL): the
-/// answer's status. *out_body: the answer's body; end it with coracle_stream_free. An HTTP status that tells of a failure
-/// is an answer and no error here; its body has the message.
+/// NULL, or an object of strings. body, len: the request's body; NULL and 0 for none. *out_status (may be NULL): the
+/// answer's status. *out: the answer's body; end it with coracle_stream_free. An HTTP status that tells of a failure
+/// is an answer and no error here; the body has the message.
 ///
-/// The answer to an attach or exec start is the process's connection, in the frames of the HTTP API: what is written to
-/// the descriptor of coracle_stream_fd goes to the process's stdin.
+/// The answer to an attach or exec start is the process's connection, in the frames of the HTTP API: bytes that the caller
+/// writes to the descriptor of coracle_stream_fd go to the process's stdin. Of requests with CORACLE_OP_NONBLOCK 12 run at a
+/// time; a request that waits for a container is better made by coracle_container_wait, which takes no thread.
 ///
 /// Errors: EINVALID (an argument), ECANCELLED, ETIMEOUT, ECALLBACK (op), EIO (no descriptor or thread left).
 ///
 /// Threads: any. Blocks: until the answer begins, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn coracle_request(
+pub unsafe extern "C" fn coracle_http_request(
     c: *mut coracle,
     method: *const c_char,
     target: *const c_char,
@@ -35,61 +37,20 @@ pub unsafe extern "C" fn coracle_request(
     body: *const c_void,
     len: usize,
     op: *mut coracle_op,
-    http_status: *mut i32,
-    out_body: *mut *mut coracle_stream,
+    out_status: *mut i32,
+    out: *mut *mut coracle_stream,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    with_root(c, access(method), err, |root| {
-        let http_status = Out::optional(http_status, 0);
-        let out_body = Out::null(out_body, "out_body")?;
+    let outs = Outs::none().optional_code(out_status, 0).stream(out);
+    call(c, access(method), op, outs, err, &mut |root| {
         let request = Request::new(method, target, headers_json, body, len)?;
-        let using = Using::new(op)?;
-        let (status, body) = request.send(root.router(), using.op())?;
-        if let Some(op) = using.op() {
-            using.done(op.check())?;
-        }
-        http_status.set(status.into());
-        out_body.set(handle::give(body));
-        Ok(CORACLE_OK)
-    })
-}
-
-/// Starts a request of the HTTP API on a thread of the library, for event loops that must not block.
-///
-/// The arguments are those of coracle_request, and are copied. The descriptor of coracle_op_fd becomes readable when
-/// there is an answer for coracle_op_result. op must be there and have no progress function; it takes one request at a
-/// time.
-///
-/// Errors: EINVALID (an argument), EMISUSE (op has a request already, or a progress function), EIO (no thread left).
-///
-/// Threads: any. Blocks: no. Since: 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn coracle_submit(
-    c: *mut coracle,
-    method: *const c_char,
-    target: *const c_char,
-    headers_json: *const c_char,
-    body: *const c_void,
-    len: usize,
-    op: *mut coracle_op,
-    err: *mut *mut coracle_error,
-) -> coracle_status {
-    with_root(c, access(method), err, |root| {
-        let request = Request::new(method, target, headers_json, body, len)?;
-        let (op, submitted) = Using::new(op)?.submit()?;
-        let (router, answer) = (root.router().clone(), submitted.clone());
-        let started = crate::thread::spawn("request", move || {
-            let result = catch(|| {
-                let answer = request.send(&router, Some(&op))?;
-                op.check()?;
-                Ok(answer)
-            });
-            answer.answer(result);
-        });
-        if started.is_err() {
-            submitted.give_up();
-        }
-        started.map(|()| CORACLE_OK)
+        let router = root.router().clone();
+        let send = move |using: &Using| {
+            let (status, body) = request.send(&router, using.op())?;
+            using.done(using.check())?;
+            Ok(Answer::code(status.into()).and_stream(body))
+        };
+        work(send).map(Work::long)
     })
 }
 
@@ -108,8 +69,9 @@ pub unsafe extern "C" fn coracle_http_connect(
     out_fd: *mut i32,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
+    let out = Out::new(out_fd, -1);
     with_root(c, Access::Change, err, |root| {
-        let out = Out::new(out_fd, -1, "out_fd")?;
+        out.check("out_fd")?;
         out.set(root.router().connect()?.into_raw_fd());
         Ok(CORACLE_OK)
     })

@@ -19,9 +19,13 @@
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("handles are 64-bit tokens");
 
+mod answer;
 mod archive;
 mod arg;
+mod begun;
+mod call;
 mod container;
+mod disk;
 mod entry;
 mod error;
 mod event;
@@ -33,13 +37,16 @@ mod library;
 mod log;
 mod network;
 mod op;
+mod pool;
 mod query;
 mod registry;
 mod root;
 mod server;
 mod session;
+mod source;
 mod stream;
+mod system;
+mod text;
 mod thread;
 pub mod types;
 mod volume;
-mod wait;

@@ -64,18 +64,44 @@ pub unsafe extern "C" fn coracle_build_info() -> *const c_char {
     ))
 }
 
-/// Whether this library has a feature: 1 or 0.
+/// Tells whether this library has a feature: 1 or 0.
 ///
-/// Names of 0.1: "containers", "exec", "logs", "events", "images", "heartbeat", "http" (coracle_request and its kin).
-/// NULL and unknown names answer 0.
+/// The names of 0.1: "archives", "build", "containers", "events", "exec", "heartbeat", "http", "http-serve", "images",
+/// "import-docker", "io-direct", "lenient", "logs", "networks", "nonblock", "registry", "root-copy", "stats", "tls",
+/// "update", "verify", "volumes", "wait". NULL and other names answer 0. A name stays as long as the feature.
 ///
 /// Threads: any. Blocks: no. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_has_feature(name: *const c_char) -> i32 {
-    const FEATURES: [&str; 7] = ["containers", "exec", "logs", "events", "images", "heartbeat", "http"];
     let known = arg::optional_text(name, "name").ok().flatten().is_some_and(|name| FEATURES.contains(&name));
     known.into()
 }
+
+const FEATURES: [&str; 23] = [
+    "archives",
+    "build",
+    "containers",
+    "events",
+    "exec",
+    "heartbeat",
+    "http",
+    "http-serve",
+    "images",
+    "import-docker",
+    "io-direct",
+    "lenient",
+    "logs",
+    "networks",
+    "nonblock",
+    "registry",
+    "root-copy",
+    "stats",
+    "tls",
+    "update",
+    "verify",
+    "volumes",
+    "wait",
+];
 
 /// A code's name, such as "NOT_FOUND" for CORACLE_ENOT_FOUND; "UNKNOWN" for a foreign number. Borrowed, valid for ever.
 ///
@@ -135,8 +161,9 @@ pub unsafe extern "C" fn coracle_set_log(
     r#fn: coracle_log_fn,
     user: *mut c_void,
     drop: coracle_drop_fn,
+    err: *mut *mut coracle_error,
 ) -> coracle_status {
-    enter(std::ptr::null_mut(), || {
+    enter(err, || {
         if !(CORACLE_LOG_ERROR..=CORACLE_LOG_DEBUG).contains(&level) {
             return Err(entry::Failure::invalid("level is not one of CORACLE_LOG_..."));
         }

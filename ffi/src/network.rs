@@ -1,7 +1,8 @@
 //! Networks.
 
+use crate::answer::{Answer, Outs};
 use crate::arg::{self, Out};
-use crate::op::Using;
+use crate::call::{call, work};
 use crate::query::Query;
 use crate::root::{Access, with_root};
 use crate::types::*;
@@ -24,8 +25,9 @@ pub unsafe extern "C" fn coracle_network_list(
     out_json: *mut *mut c_char,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
+    let out = Out::null(out_json);
     with_root(c, Access::Read, err, |root| {
-        let out = Out::null(out_json, "out_json")?;
+        out.check("out_json")?;
         let query =
             ListNetworks { filters: Query::new(query_json, "query_json", &["filters"], root.lenient())?.filters()? };
         out.give_json(&root.engine().network_list(&query)?)?;
@@ -48,64 +50,67 @@ pub unsafe extern "C" fn coracle_network_inspect(
     out_json: *mut *mut c_char,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
+    let out = Out::null(out_json);
     with_root(c, Access::Read, err, |root| {
-        let out = Out::null(out_json, "out_json")?;
+        out.check("out_json")?;
         out.give_json(&root.engine().network_inspect(arg::text(id, "id")?)?)?;
         Ok(CORACLE_OK)
     })
 }
 
-/// Makes a network.
+/// Creates a network.
 ///
-/// body_json: the body of POST /networks/create. *out_json: {"Id":..., "Warning":...}; free it with coracle_free.
+/// body_json: the body of POST /networks/create. *out_id: the network's id; free it with coracle_free. *out_json (may be
+/// NULL): {"Id":..., "Warning":...}; free it with coracle_free.
 ///
 /// Errors: EINVALID (a field, named), EFORBIDDEN (a reserved name, subnets that overlap others), ECONFLICT (name),
-/// ENOT_FOUND (driver), EIO (the kernel refused).
+/// ENOT_FOUND (driver), EIO (the kernel refused), ECANCELLED, ETIMEOUT (op).
 ///
-/// Threads: any. Blocks: disk. Since: 0.1.
+/// Threads: any. Blocks: disk; until the driver's plugin answers. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_network_create(
     c: *mut coracle,
     body_json: *const c_char,
+    op: *mut coracle_op,
+    out_id: *mut *mut c_char,
     out_json: *mut *mut c_char,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    with_root(c, Access::Change, err, |root| {
-        let out = Out::null(out_json, "out_json")?;
-        let (body, unknown) =
-            arg::document::<CreateNetwork>(body_json, "body_json", Document::Network, root.lenient())?;
-        let mut created = root.engine().network_create(&body)?;
-        if !unknown.is_empty() {
-            created.warning = [created.warning]
-                .into_iter()
-                .filter(|text| !text.is_empty())
-                .chain(unknown)
-                .collect::<Vec<_>>()
-                .join("; ");
-        }
-        out.give_json(&created)?;
-        Ok(CORACLE_OK)
+    let outs = Outs::none().id(out_id).optional_json(out_json);
+    call(c, Access::Change, op, outs, err, &mut |root| {
+        let (body, unknown): (CreateNetwork, _) =
+            arg::document(body_json, "body_json", Document::Network, root.lenient())?;
+        let engine = root.engine().clone();
+        work(move |using| {
+            let mut created = using.done(engine.network_create(&body))?;
+            for line in unknown {
+                let between = if created.warning.is_empty() { "" } else { "; " };
+                created.warning += &format!("{between}{line}");
+            }
+            Answer::id(&created.id)?.and_document(&created)
+        })
     })
 }
 
 /// Removes a network.
 ///
-/// Errors: ENOT_FOUND, EFORBIDDEN (it is predefined, running containers are on it).
+/// Errors: ENOT_FOUND, EFORBIDDEN (it is predefined, running containers are on it), ECANCELLED, ETIMEOUT (op).
 ///
-/// Threads: any. Blocks: disk. Since: 0.1.
+/// Threads: any. Blocks: disk; until the driver's plugin answers. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_network_remove(
     c: *mut coracle,
     id: *const c_char,
+    op: *mut coracle_op,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    with_root(c, Access::Change, err, |root| {
-        root.engine().network_remove(arg::text(id, "id")?)?;
-        Ok(CORACLE_OK)
+    call(c, Access::Change, op, Outs::none(), err, &mut |root| {
+        let (engine, id) = (root.engine().clone(), arg::owned(id, "id")?);
+        work(move |using| using.done(engine.network_remove(&id)).map(|()| Answer::done()))
     })
 }
 
-/// Puts a container on a network, running or not.
+/// Connects a container to a network. The container may run.
 ///
 /// body_json: the body of POST /networks/{id}/connect: {"Container":..., "EndpointConfig":{...}}.
 ///
@@ -120,15 +125,14 @@ pub unsafe extern "C" fn coracle_network_connect(
     op: *mut coracle_op,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    with_root(c, Access::Change, err, |root| {
-        let (body, _) = arg::document::<ConnectNetwork>(body_json, "body_json", Document::Connect, root.lenient())?;
-        let using = Using::new(op)?;
-        using.done(root.engine().network_connect(arg::text(id, "id")?, &body, using.op()))?;
-        Ok(CORACLE_OK)
+    call(c, Access::Change, op, Outs::none(), err, &mut |root| {
+        let (body, _): (ConnectNetwork, _) = arg::document(body_json, "body_json", Document::Connect, root.lenient())?;
+        let (engine, id) = (root.engine().clone(), arg::owned(id, "id")?);
+        work(move |using| using.done(engine.network_connect(&id, &body, using.op())).map(|()| Answer::done()))
     })
 }
 
-/// Takes a container off a network, running or not.
+/// Disconnects a container from a network. The container may run.
 ///
 /// body_json: the body of POST /networks/{id}/disconnect: {"Container":..., "Force":...}.
 ///
@@ -143,39 +147,46 @@ pub unsafe extern "C" fn coracle_network_disconnect(
     op: *mut coracle_op,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    with_root(c, Access::Change, err, |root| {
-        let (body, _) =
-            arg::document::<DisconnectNetwork>(body_json, "body_json", Document::Disconnect, root.lenient())?;
-        let using = Using::new(op)?;
-        using.done(root.engine().network_disconnect(arg::text(id, "id")?, &body, using.op()))?;
-        Ok(CORACLE_OK)
+    call(c, Access::Change, op, Outs::none(), err, &mut |root| {
+        let (body, _): (DisconnectNetwork, _) =
+            arg::document(body_json, "body_json", Document::Disconnect, root.lenient())?;
+        let (engine, id) = (root.engine().clone(), arg::owned(id, "id")?);
+        work(move |using| using.done(engine.network_disconnect(&id, &body, using.op())).map(|()| Answer::done()))
     })
 }
 
-/// Takes away what the kernel has of networks that no running container is on: bridges, and the firewall's rules and the
-/// settings of the host where no network is left. The next start makes them again. For who ends using a root.
+/// Removes the kernel's parts of networks without running containers: bridges; and, if no network is left, the rules of
+/// the firewall and the settings of the host. The next start makes them again. For a host that ends its use of a root.
 ///
-/// Errors: EIO (the kernel refused).
+/// Errors: EIO (the kernel refused), ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: disk. Since: 0.1.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn coracle_network_release(c: *mut coracle, err: *mut *mut coracle_error) -> coracle_status {
-    with_root(c, Access::Change, err, |root| {
-        root.engine().network_release()?;
-        Ok(CORACLE_OK)
+pub unsafe extern "C" fn coracle_network_release(
+    c: *mut coracle,
+    op: *mut coracle_op,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    call(c, Access::Change, op, Outs::none(), err, &mut |root| {
+        let engine = root.engine().clone();
+        work(move |using| using.done(engine.network_release()).map(|()| Answer::done()))
     })
 }
 
-/// Puts back at once what another program took of the networks of running containers: the firewall's rules (`nft flush
-/// ruleset` takes all), bridges. The next start and the next coracle_open do the same.
+/// Puts back at once the parts of the networks of running containers that another program removed: rules of the firewall
+/// (`nft flush ruleset` removes all), bridges. The next start and the next coracle_open do the same.
 ///
-/// Errors: EIO (the kernel refused).
+/// Errors: EIO (the kernel refused), ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: disk. Since: 0.1.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn coracle_network_repair(c: *mut coracle, err: *mut *mut coracle_error) -> coracle_status {
-    with_root(c, Access::Change, err, |root| {
-        root.engine().network_repair()?;
-        Ok(CORACLE_OK)
+pub unsafe extern "C" fn coracle_network_repair(
+    c: *mut coracle,
+    op: *mut coracle_op,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    call(c, Access::Change, op, Outs::none(), err, &mut |root| {
+        let engine = root.engine().clone();
+        work(move |using| using.done(engine.network_repair()).map(|()| Answer::done()))
     })
 }

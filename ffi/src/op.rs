@@ -1,15 +1,17 @@
 //! Operations: the one nullable argument of every call that may block.
 
-use crate::arg::Out;
+use crate::answer::Answer;
+use crate::arg::{self, Out};
+use crate::begun::Begun;
+use crate::call::Work;
 use crate::entry::{Failure, Outcome, enter, enter_number, enter_void};
 use crate::error::c_text;
 use crate::handle::{self, Object, Ref};
-use crate::stream::{Stream, eventfd};
+use crate::root::Root;
 use crate::types::*;
 use engine::{Error, ErrorKind, Op};
 use libc::c_void;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,7 +19,8 @@ use std::time::Duration;
 pub(crate) struct OpObject {
     op: Op,
     watcher: Mutex<Option<Arc<Watcher>>>,
-    submitted: Arc<Submitted>,
+    /// Of an operation that does not block.
+    begun: Option<Arc<Begun>>,
 }
 
 impl Object for OpObject {
@@ -26,16 +29,19 @@ impl Object for OpObject {
     const NAME: &'static str = "operation";
 }
 
-/// A request on its way, and its answer.
-pub(crate) struct Submitted {
-    /// Readable while there is an answer.
-    ready: OwnedFd,
-    busy: AtomicBool,
-    answer: Mutex<Option<Answer>>,
+impl OpObject {
+    fn begun(&self) -> Outcome<&Arc<Begun>> {
+        self.begun.as_ref().ok_or_else(|| Failure::misuse("op was made without CORACLE_OP_NONBLOCK"))
+    }
 }
 
-/// The answer to a submitted request: HTTP status and body.
-pub(crate) type Answer = Outcome<(u16, Stream)>;
+impl Drop for OpObject {
+    fn drop(&mut self) {
+        if let Some(begun) = &self.begun {
+            begun.give_up();
+        }
+    }
+}
 
 /// The caller's progress function.
 struct Watcher {
@@ -76,6 +82,7 @@ impl Drop for Watcher {
 
 /// An operation while a call uses it: the heartbeat beats on this thread until this is dropped.
 pub(crate) struct Using {
+    op: Option<Op>,
     object: Option<Ref<OpObject>>,
     watcher: Option<Arc<Watcher>>,
 }
@@ -84,23 +91,48 @@ impl Using {
     /// The operation that the caller passed; NULL is none.
     pub(crate) fn new(op: *const coracle_op) -> Outcome<Using> {
         if op.is_null() {
-            return Ok(Using { object: None, watcher: None });
+            return Ok(Using { op: None, object: None, watcher: None });
         }
         let object = handle::get::<OpObject>(op, "op")?;
         let watcher = lock(&object.watcher).clone();
-        if let Some(watcher) = &watcher {
+        if let (Some(watcher), None) = (&watcher, &object.begun) {
             watcher.refused.store(0, Ordering::SeqCst);
             if let Some(every) = watcher.every {
                 let beating = watcher.clone();
                 object.op.set_heartbeat(Some((every, Box::new(move || beating.tell(std::ptr::null())))));
             }
         }
-        Ok(Using { object: Some(object), watcher })
+        Ok(Using { op: Some(object.op.clone()), object: Some(object), watcher })
+    }
+
+    /// The operation of a call that cannot be begun: one that does not block is misuse, as the caller polls for the
+    /// descriptor of the session, stream or events.
+    pub(crate) fn blocking(op: *const coracle_op) -> Outcome<Using> {
+        let using = Using::new(op)?;
+        match using.is_nonblocking() {
+            true => Err(Failure::misuse("op has CORACLE_OP_NONBLOCK: poll the descriptor, and call without op")),
+            false => Ok(using),
+        }
+    }
+
+    /// An operation on a thread of the library.
+    pub(crate) fn of(op: &Op) -> Using {
+        Using { op: Some(op.clone()), object: None, watcher: None }
     }
 
     /// The engine's operation.
     pub(crate) fn op(&self) -> Option<&Op> {
-        self.object.as_ref().map(|object| &object.op)
+        self.op.as_ref()
+    }
+
+    /// The error that ends the operation, if there is one.
+    pub(crate) fn check(&self) -> engine::Result<()> {
+        self.op.as_ref().map_or(Ok(()), Op::check)
+    }
+
+    /// Whether the call is on a thread of the library, or is to be begun there.
+    pub(crate) fn is_nonblocking(&self) -> bool {
+        self.object.as_ref().map_or(self.op.is_some(), |object| object.begun.is_some())
     }
 
     /// Hands a progress record to the caller.
@@ -118,16 +150,13 @@ impl Using {
         })
     }
 
-    /// Takes the operation for a request that runs on a thread of the library.
-    pub(crate) fn submit(&self) -> Outcome<(Op, Arc<Submitted>)> {
+    /// Begins a call with an operation that does not block.
+    pub(crate) fn begin(&self, root: Option<Root>, work: Work) -> Outcome<()> {
         let object = self.object.as_ref().ok_or_else(|| Failure::invalid("op is NULL"))?;
         if self.watcher.is_some() {
             return Err(Failure::misuse("op has a progress callback, which may only come on the caller's thread"));
         }
-        if object.submitted.busy.swap(true, Ordering::SeqCst) {
-            return Err(Failure::misuse("op has a request already, or its answer was not taken"));
-        }
-        Ok((object.op.clone(), object.submitted.clone()))
+        object.begun()?.begin(root, work)
     }
 }
 
@@ -135,67 +164,48 @@ impl Drop for Using {
     fn drop(&mut self) {
         if let (Some(object), Some(watcher)) = (&self.object, &self.watcher)
             && watcher.every.is_some()
+            && object.begun.is_none()
         {
             object.op.set_heartbeat(None);
         }
     }
 }
 
-impl Submitted {
-    /// Leaves the answer and makes the descriptor readable.
-    pub(crate) fn answer(&self, answer: Answer) {
-        *lock(&self.answer) = Some(answer);
-        let one = 1u64.to_ne_bytes();
-        // SAFETY: the buffer lives over the call. A counter that is full is readable too.
-        unsafe { libc::write(self.ready.as_raw_fd(), one.as_ptr().cast(), one.len()) };
-    }
-
-    /// The request did not get on its way.
-    pub(crate) fn give_up(&self) {
-        self.busy.store(false, Ordering::SeqCst);
-    }
-
-    fn take(&self) -> Option<Answer> {
-        let answer = lock(&self.answer).take()?;
-        let mut count = [0u8; 8];
-        // SAFETY: the buffer lives over the call. The descriptor does not block.
-        unsafe { libc::read(self.ready.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
-        self.busy.store(false, Ordering::SeqCst);
-        Some(answer)
-    }
-}
-
 /// Makes an operation: not cancelled, with no deadline and no progress function.
 ///
-/// Pass it to one call after another, not to two at once. *out: free it with coracle_op_free.
+/// flags: 0, or CORACLE_OP_NONBLOCK. *out: free the operation with coracle_op_free. Pass an operation to one call after
+/// another, not to two at once.
 ///
-/// Errors: EIO (no descriptor left), EINVALID.
+/// Errors: EINVALID (flags), EIO (no descriptor is left).
 ///
 /// Threads: any. Blocks: no. Since: 0.1.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn coracle_op_new(out: *mut *mut coracle_op) -> coracle_status {
-    enter(std::ptr::null_mut(), || {
-        let out = Out::null(out, "out")?;
-        let submitted = Submitted { ready: eventfd(0)?, busy: AtomicBool::new(false), answer: Mutex::new(None) };
-        let object = OpObject { op: Op::new()?, watcher: Mutex::new(None), submitted: Arc::new(submitted) };
-        out.set(handle::give(object));
+pub unsafe extern "C" fn coracle_op_new(
+    flags: u64,
+    out: *mut *mut coracle_op,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    let out = Out::null(out);
+    enter(err, || {
+        out.check("out")?;
+        let flags = arg::flags(flags, CORACLE_OP_NONBLOCK, "flags")?;
+        let op = Op::new()?;
+        let begun = match flags & CORACLE_OP_NONBLOCK != 0 {
+            true => Some(Arc::new(Begun::new(op.clone())?)),
+            false => None,
+        };
+        out.set(handle::give(OpObject { op, watcher: Mutex::new(None), begun }));
         Ok(CORACLE_OK)
     })
 }
 
-/// Frees an operation. A submitted request that is on its way is cancelled. NULL is fine.
+/// Frees an operation. A call that was begun with it and is not over is cancelled, and an answer that was not taken is
+/// dropped. NULL is fine.
 ///
 /// Threads: any, and last. Blocks: no. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_op_free(op: *mut coracle_op) {
-    enter_void(|| {
-        if let Ok(object) = handle::get::<OpObject>(op, "op")
-            && object.submitted.busy.load(Ordering::SeqCst)
-        {
-            object.op.cancel();
-        }
-        handle::free::<OpObject>(op);
-    });
+    enter_void(|| handle::free::<OpObject>(op));
 }
 
 /// Ends the call that uses the operation: it returns CORACLE_ECANCELLED, and so does every later one with it.
@@ -224,7 +234,11 @@ pub unsafe extern "C" fn coracle_op_cancel(op: *mut coracle_op) {
 pub unsafe extern "C" fn coracle_op_set_timeout(op: *mut coracle_op, ms: i64) {
     enter_void(|| {
         if let Ok(object) = handle::get::<OpObject>(op, "op") {
-            object.op.set_timeout(u64::try_from(ms).ok().map(Duration::from_millis));
+            let timeout = u64::try_from(ms).ok().map(Duration::from_millis);
+            object.op.set_timeout(timeout);
+            if let Some(begun) = &object.begun {
+                begun.set_timeout(timeout);
+            }
         }
     });
 }
@@ -256,38 +270,47 @@ pub unsafe extern "C" fn coracle_op_set_progress(
     });
 }
 
-/// A descriptor that is readable while the answer of coracle_submit waits to be taken; for poll and its kin.
+/// Gets the descriptor of an operation with CORACLE_OP_NONBLOCK, for poll and its kin (level-triggered): when it is
+/// readable, call coracle_op_result.
 ///
-/// Borrowed: valid until coracle_op_free; not to be read or closed. Returns a code below 0 on failure.
+/// The descriptor is the same as long as the operation lives. It is borrowed: valid until coracle_op_free; the caller must not
+/// read or close it. Returns a code below 0 on failure: CORACLE_EMISUSE for an operation without CORACLE_OP_NONBLOCK.
 ///
 /// Threads: any. Blocks: no. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_op_fd(op: *mut coracle_op) -> i32 {
-    enter_number(|| Ok(handle::get::<OpObject>(op, "op")?.submitted.ready.as_raw_fd()))
+    enter_number(|| Ok(handle::get::<OpObject>(op, "op")?.begun()?.fd()))
 }
 
-/// Takes the answer of coracle_submit.
+/// Takes the answer of the call that was begun with an operation.
 ///
-/// *http_status (may be NULL) and *out_body as in coracle_request. Returns CORACLE_AGAIN while there is none yet, and
-/// the request's own error where it failed.
+/// *out: a coracle_result with its size set; it gets whatever the call gives. Returns CORACLE_AGAIN if there is no answer yet
+/// (a wait goes on in this function, so call it whenever the descriptor is readable), else the call's own status. After any
+/// other status than CORACLE_AGAIN the operation takes the next call.
 ///
-/// Threads: any. Blocks: no. Since: 0.1.
+/// Errors: those of the call, EMISUSE (no call was begun, or its answer was taken; op was made without CORACLE_OP_NONBLOCK),
+/// EINVALID (out).
+///
+/// Threads: any. Blocks: disk. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_op_result(
     op: *mut coracle_op,
-    http_status: *mut i32,
-    out_body: *mut *mut coracle_stream,
+    out: *mut coracle_result,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
     enter(err, || {
-        let http_status = Out::optional(http_status, 0);
-        let out_body = Out::null(out_body, "out_body")?;
+        // SAFETY: coracle_result is a sized struct of integers and pointers.
+        let given = unsafe { arg::sized(out, "out") }?;
+        if given.size < size_of::<coracle_result>() {
+            return Err(Failure::invalid("out.size is too small"));
+        }
+        // The first version of the struct is the smallest: the rest of a longer one stays zero.
+        let out = Out::new(out, Answer::done().into_result(given.size));
         let object = handle::get::<OpObject>(op, "op")?;
-        let Some(answer) = object.submitted.take() else { return Ok(CORACLE_AGAIN) };
-        let (status, body) = answer?;
-        http_status.set(status.into());
-        out_body.set(handle::give(body));
-        Ok(CORACLE_OK)
+        let Some(answer) = object.begun()?.result()? else { return Ok(CORACLE_AGAIN) };
+        let status = answer.status;
+        out.set(answer.into_result(given.size));
+        Ok(status)
     })
 }
 

@@ -1,16 +1,18 @@
 //! Registries: pulling, pushing, searching, logging in.
 
-use crate::arg::{self, Out};
+use crate::answer::{Answer, Outs};
+use crate::arg;
+use crate::call::{Work, call, work};
 use crate::entry::{Failure, Outcome};
 use crate::op::Using;
 use crate::query::Query;
-use crate::root::{Access, with_root};
+use crate::root::Access;
 use crate::types::*;
 use engine::model::{PullImage, PushImage, RegistryAuth, SearchImages};
 use libc::c_char;
 use serde_json::{Value, json};
 
-/// Fetches an image from its registry.
+/// Pulls an image from its registry.
 ///
 /// ref: repository[:tag] or repository@digest; the tag is "latest" where none is given. auth_json: NULL, or the
 /// credentials, an object with "username" and "password", or "identitytoken", or "registrytoken". *out_id: the image's
@@ -29,20 +31,21 @@ pub unsafe extern "C" fn coracle_image_pull(
     out_id: *mut *mut c_char,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    with_root(c, Access::Change, err, |root| {
-        let out = Out::null(out_id, "out_id")?;
+    call(c, Access::Change, op, Outs::none().id(out_id), err, &mut |root| {
         let (name, tag) = named(arg::text(r#ref, "ref")?);
         let request = PullImage { name, tag, auth: auth(auth_json)? };
-        let using = Using::new(op)?;
-        let result = root.engine().image_pull(&request, &mut |record| using.progress(&record), using.op());
-        let names = using.done(result)?;
-        let name = names.first().map_or(request.name.as_str(), String::as_str);
-        out.give_text(&root.engine().image_inspect(name)?.id)?;
-        Ok(CORACLE_OK)
+        let engine = root.engine().clone();
+        let pull = move |using: &Using| {
+            let result = engine.image_pull(&request, &mut |record| using.progress(&record), using.op());
+            let names = using.done(result)?;
+            let name = names.first().map_or(request.name.as_str(), String::as_str);
+            Answer::id(&engine.image_inspect(name)?.id)
+        };
+        work(pull).map(Work::long)
     })
 }
 
-/// Sends an image to the registry that its name says.
+/// Pushes an image to the registry that its name says.
 ///
 /// ref: repository[:tag]; the tag is "latest" where none is given. auth_json: as for coracle_image_pull. *out_json: an
 /// object with "Tag", "Digest" and "Size" of the manifest; free it with coracle_free. Progress records go to op.
@@ -60,26 +63,27 @@ pub unsafe extern "C" fn coracle_image_push(
     out_json: *mut *mut c_char,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    with_root(c, Access::Change, err, |root| {
-        let out = Out::null(out_json, "out_json")?;
+    call(c, Access::Change, op, Outs::none().json(out_json), err, &mut |root| {
         let (name, tag) = named(arg::text(r#ref, "ref")?);
         let request = PushImage { name, tag, auth: auth(auth_json)? };
-        let using = Using::new(op)?;
-        let mut made: Value = json!({});
-        let mut progress = |record: engine::model::Progress| {
-            if let Some(aux) = &record.aux {
-                made.clone_from(aux);
-            }
-            using.progress(&record)
+        let engine = root.engine().clone();
+        let push = move |using: &Using| {
+            let mut made: Value = json!({});
+            let mut progress = |record: engine::model::Progress| {
+                if let Some(aux) = &record.aux {
+                    made.clone_from(aux);
+                }
+                using.progress(&record)
+            };
+            let result = engine.image_push(&request, &mut progress, using.op());
+            using.done(result)?;
+            Answer::document(&made)
         };
-        let result = root.engine().image_push(&request, &mut progress, using.op());
-        using.done(result)?;
-        out.give_json(&made)?;
-        Ok(CORACLE_OK)
+        work(push).map(Work::long)
     })
 }
 
-/// Asks a registry for images: by its search where it has one, else the names in its catalog.
+/// Searches a registry for images: by its search if it has one, else among the names in its catalog.
 ///
 /// query_json: an object with "term" (what to look for; host[:port]/words asks that registry) and maybe "limit" (1 to
 /// 100), "filters" ("is-official", "is-automated", "stars"). auth_json: as for coracle_image_pull. *out_json: the document
@@ -97,8 +101,7 @@ pub unsafe extern "C" fn coracle_image_search(
     out_json: *mut *mut c_char,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    with_root(c, Access::Read, err, |root| {
-        let out = Out::null(out_json, "out_json")?;
+    call(c, Access::Read, op, Outs::none().json(out_json), err, &mut |root| {
         let query = Query::new(query_json, "query_json", &["filters", "limit", "term"], root.lenient())?;
         let request = SearchImages {
             term: query.text("term")?,
@@ -106,37 +109,33 @@ pub unsafe extern "C" fn coracle_image_search(
             filters: query.filters()?,
             auth: auth(auth_json)?,
         };
-        let using = Using::new(op)?;
-        let result = root.engine().image_search(&request, using.op());
-        out.give_json(&using.done(result)?)?;
-        Ok(CORACLE_OK)
+        let engine = root.engine().clone();
+        let search = move |using: &Using| Answer::document(&using.done(engine.image_search(&request, using.op()))?);
+        work(search).map(Work::long)
     })
 }
 
 /// Checks credentials against a registry.
 ///
-/// auth_json: the credentials, with "serveraddress" saying the registry. *out_json: the document of POST /auth; free it
+/// auth_json: the credentials; "serveraddress" names the registry. *out_json: the document of POST /auth; free it
 /// with coracle_free.
 ///
 /// Errors: EUNAUTHORIZED, EINVALID (auth_json), EUNSUPPORTED (a library built without TLS), ECANCELLED, ETIMEOUT.
 ///
 /// Threads: any. Blocks: until the registry answers, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn coracle_auth(
+pub unsafe extern "C" fn coracle_registry_auth(
     c: *mut coracle,
     auth_json: *const c_char,
     op: *mut coracle_op,
     out_json: *mut *mut c_char,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    with_root(c, Access::Read, err, |root| {
-        let out = Out::null(out_json, "out_json")?;
+    call(c, Access::Read, op, Outs::none().json(out_json), err, &mut |root| {
         arg::text(auth_json, "auth_json")?;
-        let auth = auth(auth_json)?;
-        let using = Using::new(op)?;
-        let result = root.engine().registry_auth(&auth, using.op());
-        out.give_json(&using.done(result)?)?;
-        Ok(CORACLE_OK)
+        let (engine, auth) = (root.engine().clone(), auth(auth_json)?);
+        let check = move |using: &Using| Answer::document(&using.done(engine.registry_auth(&auth, using.op()))?);
+        work(check).map(Work::long)
     })
 }
 

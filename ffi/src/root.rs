@@ -1,9 +1,8 @@
-//! The engine handle: open, reference, close, version, information.
+//! The engine handle: open, reference, close.
 
 use crate::arg::{self, Out};
 use crate::entry::{Failure, Outcome, catch, enter};
-use crate::handle::{self, Object, Ref};
-use crate::op::Using;
+use crate::handle::{self, Object};
 use crate::types::*;
 use coracle_http::Router;
 use engine::model::{Mirror, Proxies, StringMap};
@@ -43,6 +42,13 @@ impl Root {
         self.0.lenient
     }
 
+    /// Remembers a defect of the library: nothing is changed from this handle any more.
+    pub(crate) fn note_defect(&self, failure: &Failure) {
+        if failure.code == CORACLE_EPANIC {
+            self.0.poisoned.store(true, Ordering::SeqCst);
+        }
+    }
+
     pub(crate) fn router(&self) -> &Router {
         self.0.router.get_or_init(|| Router::new(self.0.engine.clone()))
     }
@@ -60,7 +66,21 @@ pub(crate) fn with_root(
     c: *const coracle,
     access: Access,
     err: *mut *mut coracle_error,
-    body: impl FnOnce(&Ref<Root>) -> Outcome<coracle_status>,
+    body: impl FnOnce(&Root) -> Outcome<coracle_status>,
+) -> coracle_status {
+    let mut body = Some(body);
+    with_root_once(c, access, err, &mut |root| match body.take() {
+        Some(body) => body(root),
+        None => Err(Failure::new(ErrorKind::Internal, "a call was made twice")),
+    })
+}
+
+/// One form for all keeps the library small.
+fn with_root_once(
+    c: *const coracle,
+    access: Access,
+    err: *mut *mut coracle_error,
+    body: &mut dyn FnMut(&Root) -> Outcome<coracle_status>,
 ) -> coracle_status {
     enter(err, || {
         let root = handle::get::<Root>(c, "engine")?;
@@ -69,8 +89,8 @@ pub(crate) fn with_root(
             return Err(Failure::new(ErrorKind::Panic, message));
         }
         let result = catch(|| body(&root));
-        if result.as_ref().is_err_and(|failure| failure.code == CORACLE_EPANIC) {
-            root.0.poisoned.store(true, Ordering::SeqCst);
+        if let Err(failure) = &result {
+            root.note_defect(failure);
         }
         result
     })
@@ -93,8 +113,9 @@ pub unsafe extern "C" fn coracle_open(
     out: *mut *mut coracle,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
+    let out = Out::null(out);
     enter(err, || {
-        let out = Out::null(out, "out")?;
+        out.check("out")?;
         let (options, lenient) = (options(root, opt)?, lenient(opt)?);
         let engine = Engine::open_with(options)?;
         out.set(handle::give(Root(Arc::new(Shared {
@@ -127,167 +148,6 @@ pub unsafe extern "C" fn coracle_ref(c: *mut coracle) -> *mut coracle {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_close(c: *mut coracle) {
     crate::entry::enter_void(|| handle::free::<Root>(c));
-}
-
-/// Describes the engine and the host, as `docker info` does: counts, drivers, kernel, warnings.
-///
-/// *out_json: the document of GET /info; free it with coracle_free.
-///
-/// Threads: any. Blocks: disk. Since: 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn coracle_info(
-    c: *mut coracle,
-    out_json: *mut *mut c_char,
-    err: *mut *mut coracle_error,
-) -> coracle_status {
-    with_root(c, Access::Read, err, |root| {
-        let out = Out::null(out_json, "out_json")?;
-        out.give_json(&root.engine().info()?)?;
-        Ok(CORACLE_OK)
-    })
-}
-
-/// Takes other labels for this engine, and tells all who follow the root's events that settings were read again: the event
-/// "daemon", "reload", with the labels, and the other settings that the host has read.
-///
-/// labels_json: an array of texts, "key=value", in place of those before. settings_json: NULL, or an object of strings.
-///
-/// Errors: EINVALID (a document), EIO (the journal cannot be written).
-///
-/// Threads: any. Blocks: no. Since: 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn coracle_reload(
-    c: *mut coracle,
-    labels_json: *const c_char,
-    settings_json: *const c_char,
-    err: *mut *mut coracle_error,
-) -> coracle_status {
-    with_root(c, Access::Change, err, |root| {
-        let labels: Vec<String> = arg::json(labels_json, "labels_json")?;
-        let settings: StringMap = arg::json_or_default(settings_json, "settings_json")?;
-        root.engine().reload(labels, &settings)?;
-        Ok(CORACLE_OK)
-    })
-}
-
-/// Lists the files that removals through this engine, and its open, could not remove: an immutable file, a mount in the way.
-///
-/// *out_json: an array of {"Path": ..., "Reason": ...}; free it with coracle_free. Their container,
-/// volume or layer is gone. Every open tries again, and so does coracle_sweep.
-///
-/// Threads: any. Blocks: disk. Since: 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn coracle_leftovers(
-    c: *mut coracle,
-    out_json: *mut *mut c_char,
-    err: *mut *mut coracle_error,
-) -> coracle_status {
-    with_root(c, Access::Read, err, |root| {
-        let out = Out::null(out_json, "out_json")?;
-        out.give_json(&root.engine().leftovers())?;
-        Ok(CORACLE_OK)
-    })
-}
-
-/// Removes what programs that ended, and removals, left in the root, as each open does.
-///
-/// *out_json: what stays, as of coracle_leftovers; free it with coracle_free.
-///
-/// Threads: any. Blocks: disk. Since: 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn coracle_sweep(
-    c: *mut coracle,
-    out_json: *mut *mut c_char,
-    err: *mut *mut coracle_error,
-) -> coracle_status {
-    with_root(c, Access::Change, err, |root| {
-        let out = Out::null(out_json, "out_json")?;
-        out.give_json(&root.engine().sweep()?)?;
-        Ok(CORACLE_OK)
-    })
-}
-
-/// Copies the whole root, while containers run, into a directory that is not there or empty: a root of its own, in which no
-/// container runs.
-///
-/// dir: path, any bytes. query_json: NULL, or an object with "pause" (default false: each file is copied as it is when
-/// the copy comes to it; true: each container is frozen while what it writes is copied). *out_json: an object with
-/// "Images", "Layers", "Files", "Bytes" (copied), "Shared" (bytes that both share), "Volumes" (names), "Containers" (a list of
-/// {"Id", "Name", "Ran"}), and "Left": a list of {"Kind", "Name", "Reason"} of what the copy does not have; free it with
-/// coracle_free. Progress records go to op. A copy that fails leaves nothing; one whose program is killed leaves a
-/// directory that no open takes for a root.
-///
-/// Errors: EINVALID (query_json; the directory lies in the root), ECONFLICT (the directory holds something), ECALLBACK,
-/// ECANCELLED, ETIMEOUT, EIO (disk full).
-///
-/// Threads: any; the callbacks come on the calling thread. Blocks: until all is copied, or op ends it. Since: 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn coracle_root_copy(
-    c: *mut coracle,
-    dir: *const c_char,
-    query_json: *const c_char,
-    op: *mut coracle_op,
-    out_json: *mut *mut c_char,
-    err: *mut *mut coracle_error,
-) -> coracle_status {
-    with_root(c, Access::Change, err, |root| {
-        let out = Out::null(out_json, "out_json")?;
-        let dir = arg::optional_path(dir).filter(|dir| !dir.as_os_str().is_empty());
-        let dir = dir.ok_or_else(|| Failure::invalid("dir is NULL or empty"))?;
-        let how = arg::json_or_default(query_json, "query_json")?;
-        let using = Using::new(op)?;
-        let result = root.engine().snapshot_root(dir, how, &mut |record| using.progress(&record), using.op());
-        out.give_json(&using.done(result)?)?;
-        Ok(CORACLE_OK)
-    })
-}
-
-/// Takes over what a dockerd has, images, volumes of the driver local and stopped containers: out of its directory, while no
-/// dockerd runs on it, or by its socket.
-///
-/// query_json: NULL, or an object with any of "directory" (default /var/lib/docker), "socket" (a path, in place of a
-/// directory), "names" (a list of names and ids; default all). *out_json: an object with "Taken", a list of {"Kind",
-/// "Name", "Id", "WasHere"}, and "Left", a list of {"Kind", "Name", "Reason"} of what was not taken, or in a part; free it
-/// with coracle_free. Progress records go to op. Ids of images stay; what is here already is left as it is.
-///
-/// Errors: EINVALID (query_json), ENOT_FOUND (no such directory, a name without an object), ECONFLICT (a dockerd runs on the
-/// directory), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full, no such socket).
-///
-/// Threads: any; the callbacks come on the calling thread. Blocks: until all is taken, or op ends it. Since: 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn coracle_import_docker(
-    c: *mut coracle,
-    query_json: *const c_char,
-    op: *mut coracle_op,
-    out_json: *mut *mut c_char,
-    err: *mut *mut coracle_error,
-) -> coracle_status {
-    with_root(c, Access::Change, err, |root| {
-        let out = Out::null(out_json, "out_json")?;
-        let how = arg::json_or_default(query_json, "query_json")?;
-        let using = Using::new(op)?;
-        let result = root.engine().import_docker(&how, &mut |record| using.progress(&record), using.op());
-        out.give_json(&using.done(result)?)?;
-        Ok(CORACLE_OK)
-    })
-}
-
-/// Versions of the library, the API, the kernel.
-///
-/// *out_json: the document of GET /version; free it with coracle_free.
-///
-/// Threads: any. Blocks: no. Since: 0.1.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn coracle_engine_version(
-    c: *mut coracle,
-    out_json: *mut *mut c_char,
-    err: *mut *mut coracle_error,
-) -> coracle_status {
-    with_root(c, Access::Read, err, |root| {
-        let out = Out::null(out_json, "out_json")?;
-        out.give_json(&root.engine().version()?)?;
-        Ok(CORACLE_OK)
-    })
 }
 
 /// `config_json` of the open options; the names are those of the field's engine configuration file.

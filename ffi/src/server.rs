@@ -1,8 +1,11 @@
 //! The HTTP API on sockets: for hosts that serve it to others, and hand it listening sockets of their own.
 
+use crate::answer::{Answer, Outs};
 use crate::arg::{self, Out};
+use crate::call::{Work, call_without_root, work};
 use crate::entry::{Failure, Outcome, enter};
 use crate::handle::{self, Object};
+use crate::op::Using;
 use crate::query::Query;
 use crate::root::{Access, with_root};
 use crate::types::*;
@@ -63,8 +66,9 @@ pub unsafe extern "C" fn coracle_http_serve(
     out: *mut *mut coracle_http_server,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
+    let out = Out::null(out);
     with_root(c, Access::Change, err, |root| {
-        let out = Out::null(out, "out")?;
+        out.check("out")?;
         let known = ["Addresses", "HostNames", "InsecureTcp"];
         let query = Query::new(options_json, "options_json", &known, root.lenient())?;
         let addresses = query.texts("Addresses")?;
@@ -108,8 +112,9 @@ pub unsafe extern "C" fn coracle_http_server_addresses(
     out_json: *mut *mut c_char,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
+    let out = Out::null(out_json);
     enter(err, || {
-        let out = Out::null(out_json, "out_json")?;
+        out.check("out_json")?;
         let served = handle::get::<Served>(s, "HTTP server")?;
         out.give_json(&served.addresses)?;
         Ok(CORACLE_OK)
@@ -117,7 +122,7 @@ pub unsafe extern "C" fn coracle_http_server_addresses(
 }
 
 /// Ends serving. Nothing is accepted any more and idle connections are closed; answers under way have grace_ms to come to
-/// their end, then what is left (streams, attached terminals) is cut. A second call finds it ended.
+/// their end; the rest (streams, attached terminals) is cut then. A second call finds the server ended.
 ///
 /// Errors: EINVALID (grace_ms is below 0).
 ///
@@ -126,13 +131,17 @@ pub unsafe extern "C" fn coracle_http_server_addresses(
 pub unsafe extern "C" fn coracle_http_server_shutdown(
     s: *mut coracle_http_server,
     grace_ms: i64,
+    op: *mut coracle_op,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    enter(err, || {
+    call_without_root(op, Outs::none(), err, &mut || {
         let served = handle::get::<Served>(s, "HTTP server")?;
         let grace = u64::try_from(grace_ms).map_err(|_| Failure::invalid("grace_ms is below 0"))?;
-        served.end(Duration::from_millis(grace));
-        Ok(CORACLE_OK)
+        let end = move |_: &Using| {
+            served.end(Duration::from_millis(grace));
+            Ok(Answer::done())
+        };
+        work(end).map(Work::long)
     })
 }
 

@@ -1,6 +1,8 @@
 //! Sessions: a process's standard streams in the caller's hands.
 
+use crate::answer::{Answer, Outs};
 use crate::arg::{self, Out};
+use crate::call::{call_without_root, work};
 use crate::entry::{Failure, Outcome, enter, enter_count, enter_number};
 use crate::handle::{self, Object};
 use crate::op::Using;
@@ -101,7 +103,7 @@ pub unsafe extern "C" fn coracle_session_take_fd(s: *mut coracle_session, channe
 
 /// Reads output of the process, whichever stream has some.
 ///
-/// *channel (may be NULL): CORACLE_STDOUT or CORACLE_STDERR. Returns how many bytes, 0 when every stream has ended, a
+/// *out_channel (may be NULL): CORACLE_STDOUT or CORACLE_STDERR. Returns how many bytes, 0 when every stream has ended, a
 /// code below 0 on failure.
 ///
 /// Errors: ECANCELLED, ETIMEOUT, ECALLBACK (op), EMISUSE (another thread reads), EINVALID.
@@ -110,20 +112,20 @@ pub unsafe extern "C" fn coracle_session_take_fd(s: *mut coracle_session, channe
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_session_read(
     s: *mut coracle_session,
-    channel: *mut i32,
     buf: *mut c_void,
     len: usize,
     op: *mut coracle_op,
+    out_channel: *mut i32,
     err: *mut *mut coracle_error,
 ) -> i64 {
+    let channel = Out::new(out_channel, 0);
     enter_count(err, || {
-        let channel = Out::optional(channel, 0);
         let object = handle::get::<SessionObject>(s, "session")?;
         let buffer = arg::buffer(buf, len, "buf")?;
         if buffer.is_empty() {
             return Err(Failure::invalid("len is 0, which would look like the end"));
         }
-        let using = Using::new(op)?;
+        let using = Using::blocking(op)?;
         let _only = only_one(&object.reading, "the session's output")?;
         match using.done(object.session().read(buffer, using.op()))? {
             SessionRead::Data(from, count) => {
@@ -156,7 +158,7 @@ pub unsafe extern "C" fn coracle_session_write(
     enter_count(err, || {
         let object = handle::get::<SessionObject>(s, "session")?;
         let data = arg::bytes(buf, len, "buf")?;
-        let using = Using::new(op)?;
+        let using = Using::blocking(op)?;
         let _only = only_one(&object.writing, "the session's stdin")?;
         if data.is_empty() {
             return Ok(0);
@@ -203,7 +205,7 @@ pub unsafe extern "C" fn coracle_session_resize(
 
 /// Waits for the process's end.
 ///
-/// *exit_code: 0 to 255; 128 + n for a process that signal n ended.
+/// *out_code: 0 to 255; 128 + n for a process that signal n ended.
 ///
 /// Errors: ECANCELLED, ETIMEOUT, ECALLBACK (op).
 ///
@@ -212,15 +214,12 @@ pub unsafe extern "C" fn coracle_session_resize(
 pub unsafe extern "C" fn coracle_session_wait(
     s: *mut coracle_session,
     op: *mut coracle_op,
-    exit_code: *mut i32,
+    out_code: *mut i32,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    enter(err, || {
-        let out = Out::new(exit_code, -1, "exit_code")?;
+    call_without_root(op, Outs::none().code(out_code), err, &mut || {
         let object = handle::get::<SessionObject>(s, "session")?;
-        let using = Using::new(op)?;
-        out.set(using.done(object.session().wait(using.op()))?);
-        Ok(CORACLE_OK)
+        work(move |using| Ok(Answer::code(using.done(object.session().wait(using.op()))?)))
     })
 }
 

@@ -268,7 +268,7 @@ pub unsafe extern "C" fn coracle_stream_read(
     enter_count(err, || {
         let stream = handle::get::<Stream>(s, "stream")?;
         let buffer = arg::buffer(buf, len, "buf")?;
-        let using = Using::new(op)?;
+        let using = Using::blocking(op)?;
         let mut reader = stream.reader()?;
         using.done(reader.read(buffer, using.op()))?
     })
@@ -284,8 +284,8 @@ pub unsafe extern "C" fn coracle_stream_read(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_stream_next(
     s: *mut coracle_stream,
-    out: *mut coracle_frame,
     op: *mut coracle_op,
+    out: *mut coracle_frame,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
     enter(err, || {
@@ -296,8 +296,8 @@ pub unsafe extern "C" fn coracle_stream_next(
             return Err(Failure::invalid("out.size is too small"));
         }
         // The first version of the struct is the smallest: what a longer one has beyond it stays zero.
-        let out = Out::optional(out, coracle_frame { channel: 0, time_ns: 0, data: std::ptr::null(), len: 0, ..given });
-        let using = Using::new(op)?;
+        let out = Out::new(out, coracle_frame { channel: 0, time_ns: 0, data: std::ptr::null(), len: 0, ..given });
+        let using = Using::blocking(op)?;
         let mut reader = stream.reader()?;
         let Some(piece) = using.done(reader.next(using.op()))?? else { return Ok(CORACLE_DONE) };
         out.set(coracle_frame {

@@ -14,8 +14,6 @@ pub struct coracle_session(());
 pub struct coracle_stream(());
 /// Events of a root.
 pub struct coracle_events(());
-/// A wait for a container, to be polled for.
-pub struct coracle_wait(());
 /// A server of the HTTP API.
 pub struct coracle_http_server(());
 
@@ -66,6 +64,13 @@ pub const CORACLE_EMISUSE: coracle_status = -7016;
 pub const CORACLE_ECORRUPT: coracle_status = -7017;
 /// The engine is not in a state to answer (HTTP 406).
 pub const CORACLE_ENOT_ACCEPTABLE: coracle_status = -7018;
+
+/// Flag of coracle_op_new: a call with the operation begins its work, writes no answer (its out arguments may be NULL) and
+/// returns CORACLE_AGAIN. The answer comes by coracle_op_result when the descriptor of coracle_op_fd is readable. A call that
+/// refuses its arguments does so at once. The work runs on threads of the library, at most 16 for all operations together,
+/// which end with the work; waits for the end of a container, an exec instance or a session take no thread.
+/// The operation has no progress function, and a read function of the caller is refused (use coracle_read_fd).
+pub const CORACLE_OP_NONBLOCK: u64 = 1;
 
 /// A stream of a process: coracle_session_fd, coracle_session_read, coracle_frame.
 pub const CORACLE_STDIN: i32 = 0;
@@ -177,4 +182,23 @@ pub struct coracle_frame {
     pub data: *const u8,
     /// How many.
     pub len: usize,
+}
+
+/// The answer of a call that was begun with CORACLE_OP_NONBLOCK; start with CORACLE_RESULT_INIT. Each member has the
+/// argument of the call that is named in its comment; it is NULL where the call has no such argument.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct coracle_result {
+    /// sizeof(coracle_result).
+    pub size: usize,
+    /// out_code: an exit code; out_status: an HTTP status; else -1.
+    pub code: i32,
+    /// out_id; free it with coracle_free.
+    pub id: *mut c_char,
+    /// out_json; free it with coracle_free.
+    pub json: *mut c_char,
+    /// out of a start or an attach; end it with coracle_session_free.
+    pub session: *mut coracle_session,
+    /// out of a call that gives a stream; end it with coracle_stream_free.
+    pub stream: *mut coracle_stream,
 }

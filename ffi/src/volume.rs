@@ -1,6 +1,8 @@
 //! Volumes.
 
+use crate::answer::{Answer, Outs};
 use crate::arg::{self, Out};
+use crate::call::{call, work};
 use crate::query::Query;
 use crate::root::{Access, with_root};
 use crate::types::*;
@@ -23,8 +25,9 @@ pub unsafe extern "C" fn coracle_volume_list(
     out_json: *mut *mut c_char,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
+    let out = Out::null(out_json);
     with_root(c, Access::Read, err, |root| {
-        let out = Out::null(out_json, "out_json")?;
+        out.check("out_json")?;
         let query =
             ListVolumes { filters: Query::new(query_json, "query_json", &["filters"], root.lenient())?.filters()? };
         out.give_json(&root.engine().volume_list(&query)?)?;
@@ -32,26 +35,31 @@ pub unsafe extern "C" fn coracle_volume_list(
     })
 }
 
-/// Creates a volume; one of that name that is there already is answered as it is.
+/// Creates a volume. If a volume of that name is there already, the call gives that one as it is.
 ///
-/// body_json: NULL, or the body of POST /volumes/create: any of "Name", "Driver", "DriverOpts", "Labels". *out_json: the
-/// volume; free it with coracle_free.
+/// body_json: NULL, or the body of POST /volumes/create: any of "Name", "Driver", "DriverOpts", "Labels". *out_id: the
+/// volume's name; free it with coracle_free. *out_json (may be NULL): the volume; free it with coracle_free.
 ///
-/// Errors: EINVALID (name, options), ENOT_FOUND (driver).
+/// Errors: EINVALID (name, options), ENOT_FOUND (driver), ECANCELLED, ETIMEOUT (op).
 ///
-/// Threads: any. Blocks: disk. Since: 0.1.
+/// Threads: any. Blocks: disk; until the driver's plugin answers. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_volume_create(
     c: *mut coracle,
     body_json: *const c_char,
+    op: *mut coracle_op,
+    out_id: *mut *mut c_char,
     out_json: *mut *mut c_char,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    with_root(c, Access::Change, err, |root| {
-        let out = Out::null(out_json, "out_json")?;
+    let outs = Outs::none().id(out_id).optional_json(out_json);
+    call(c, Access::Change, op, outs, err, &mut |root| {
         let body: CreateVolume = arg::document_or_default(body_json, "body_json", Document::Volume, root.lenient())?;
-        out.give_json(&root.engine().volume_create(&body)?)?;
-        Ok(CORACLE_OK)
+        let engine = root.engine().clone();
+        work(move |using| {
+            let volume = using.done(engine.volume_create(&body))?;
+            Answer::id(&volume.name)?.and_document(&volume)
+        })
     })
 }
 
@@ -69,26 +77,28 @@ pub unsafe extern "C" fn coracle_volume_inspect(
     out_json: *mut *mut c_char,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
+    let out = Out::null(out_json);
     with_root(c, Access::Read, err, |root| {
-        let out = Out::null(out_json, "out_json")?;
+        out.check("out_json")?;
         out.give_json(&root.engine().volume_inspect(arg::text(name, "name")?)?)?;
         Ok(CORACLE_OK)
     })
 }
 
-/// Removes a volume and what is in it.
+/// Removes a volume and its content.
 ///
-/// Errors: ENOT_FOUND, ECONFLICT (a container, running or not, uses it).
+/// Errors: ENOT_FOUND, ECONFLICT (a container, running or not, uses it), ECANCELLED, ETIMEOUT (op).
 ///
-/// Threads: any. Blocks: disk. Since: 0.1.
+/// Threads: any. Blocks: disk; until the driver's plugin answers. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_volume_remove(
     c: *mut coracle,
     name: *const c_char,
+    op: *mut coracle_op,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    with_root(c, Access::Change, err, |root| {
-        root.engine().volume_remove(arg::text(name, "name")?)?;
-        Ok(CORACLE_OK)
+    call(c, Access::Change, op, Outs::none(), err, &mut |root| {
+        let (engine, name) = (root.engine().clone(), arg::owned(name, "name")?);
+        work(move |using| using.done(engine.volume_remove(&name)).map(|()| Answer::done()))
     })
 }

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,16 +124,29 @@ static const char *body(const char *image, const char *script, const char *more)
 /* Creates a container; 0 where that failed. */
 static int create(coracle *engine, const char *name, const char *json, char id[65]) {
     char *out = NULL;
-    int good = OK(coracle_container_create(engine, name, json, NULL, &out, &err));
-    snprintf(id, 65, "%.64s", member(out, "Id"));
+    int good = OK(coracle_container_create(engine, name, json, NULL, &out, NULL, &err));
+    snprintf(id, 65, "%.64s", out ? out : "");
     coracle_free(out);
     return good;
+}
+
+/* Waits for the answer of a call that was begun with the operation, and takes it. */
+static coracle_status finish(coracle_op *op, coracle_result *result) {
+    coracle_status status;
+    *result = (coracle_result)CORACLE_RESULT_INIT;
+    do {
+        struct pollfd set = {coracle_op_fd(op), POLLIN, 0};
+        while (poll(&set, 1, LONG) < 0 && errno == EINTR) {}
+        if (!(set.revents & POLLIN)) return CORACLE_ETIMEOUT;
+        status = coracle_op_result(op, result, &err);
+    } while (status == CORACLE_AGAIN);
+    return status;
 }
 
 /* An operation with a deadline. */
 static coracle_op *within(int64_t ms) {
     coracle_op *op = NULL;
-    CHECK(coracle_op_new(&op) == CORACLE_OK, "");
+    OK(coracle_op_new(0, &op, &err));
     coracle_op_set_timeout(op, ms);
     return op;
 }
@@ -145,7 +159,7 @@ static void read_all(coracle_session *session, char *out, char *errors, size_t s
     out[0] = errors[0] = 0;
     for (;;) {
         int32_t channel = -1;
-        int64_t count = coracle_session_read(session, &channel, piece, sizeof piece, op, &err);
+        int64_t count = coracle_session_read(session, piece, sizeof piece, op, &channel, &err);
         if (count <= 0) {
             STATUS(0, count);
             break;

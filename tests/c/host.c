@@ -82,11 +82,11 @@ struct copy {
     coracle_status (*open)(const char *, const coracle_open_options *, coracle **, coracle_error **);
     void (*close)(coracle *);
     coracle_status (*load)(coracle *, coracle_read_fn, void *, coracle_op *, char **, coracle_error **);
-    coracle_status (*create)(coracle *, const char *, const char *, coracle_op *, char **, coracle_error **);
+    coracle_status (*create)(coracle *, const char *, const char *, coracle_op *, char **, char **, coracle_error **);
     coracle_status (*start)(coracle *, const char *, const coracle_io *, coracle_op *, coracle_session **, coracle_error **);
-    coracle_status (*wait)(coracle *, const char *, coracle_op *, int32_t *, coracle_error **);
+    coracle_status (*wait)(coracle *, const char *, const char *, coracle_op *, int32_t *, char **, coracle_error **);
     coracle_status (*remove)(coracle *, const char *, uint64_t, coracle_op *, coracle_error **);
-    coracle_status (*info)(coracle *, char **, coracle_error **);
+    coracle_status (*info)(coracle *, coracle_op *, char **, coracle_error **);
     const char *(*message)(const coracle_error *);
     void (*error_free)(coracle_error *);
     void (*free)(void *);
@@ -94,7 +94,7 @@ struct copy {
 
 static int find(struct copy *copy, void *library) {
     static const char *const names[] = {"open",        "close",        "image_load", "container_create", "container_start",
-                                        "container_wait", "container_remove", "info",       "error_message",    "error_free",
+                                        "container_wait", "container_remove", "engine_info", "error_message",    "error_free",
                                         "free"};
     void **into = (void **)copy;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -118,15 +118,15 @@ static void lives(const struct copy *copy, const char *root, const char *run, co
     CHECK(copy->load(engine, read_file, &file, NULL, &json, &error) == CORACLE_OK, copy->message(error));
     copy->free(json);
     close(file);
-    CHECK(copy->create(engine, "copied", body("busybox", "exit 9", ""), NULL, &json, &error) == CORACLE_OK, copy->message(error));
-    snprintf(id, sizeof id, "%.64s", member(json, "Id"));
+    CHECK(copy->create(engine, "copied", body("busybox", "exit 9", ""), NULL, &json, NULL, &error) == CORACLE_OK, copy->message(error));
+    snprintf(id, sizeof id, "%.64s", json ? json : "");
     copy->free(json);
     CHECK(copy->start(engine, id, NULL, NULL, NULL, &error) == CORACLE_OK, copy->message(error));
-    CHECK(copy->wait(engine, id, NULL, &code, &error) == CORACLE_OK && code == 9, copy->message(error));
+    CHECK(copy->wait(engine, id, NULL, NULL, &code, NULL, &error) == CORACLE_OK && code == 9, copy->message(error));
     CHECK(copy->remove(engine, id, 0, NULL, &error) == CORACLE_OK, copy->message(error));
     /* A handle of one copy is none in the other. */
     coracle *mine = engine;
-    CHECK(coracle_info(mine, &json, &err) == CORACLE_EMISUSE || json != NULL, "no crash");
+    CHECK(coracle_engine_info(mine, NULL, &json, &err) == CORACLE_EMISUSE || json != NULL, "no crash");
     coracle_free(json);
     coracle_error_free(err);
     err = NULL;
@@ -173,7 +173,7 @@ static void *use_and_end(void *path) {
     if (!library || !find(&copy, library)) return NULL;
     coracle_error *error = NULL;
     char *json = NULL;
-    copy.info(NULL, &json, &error);
+    copy.info(NULL, NULL, &json, &error);
     copy.error_free(error);
     dlclose(library);
     return library;
@@ -208,8 +208,8 @@ static void closed_pipes(coracle *engine, const char *image) {
     create(engine, NULL, body(image, "echo lost; cat; sleep 1000", "\"OpenStdin\":true,"), id);
     OK(coracle_container_start(engine, id, &io, NULL, &session, &err));
     close(ends[1]);
-    OK(coracle_container_kill(engine, id, NULL, &err));
-    OK(coracle_container_wait(engine, id, NULL, &(int32_t){0}, &err));
+    OK(coracle_container_kill(engine, id, NULL, NULL, &err));
+    OK(coracle_container_wait(engine, id, NULL, NULL, &(int32_t){0}, NULL, &err));
     for (int i = 0; i < 100; i++) {
         coracle_session_write(session, "more", 4, NULL, &err);
         coracle_error_free(err);
@@ -243,7 +243,7 @@ static void *on_a_small_stack(void *given) {
     struct small *small = given;
     char *json = NULL;
     coracle *engine = open_root(small->argv);
-    OK(coracle_info(engine, &json, &err));
+    OK(coracle_engine_info(engine, NULL, &json, &err));
     coracle_free(json);
     free(load_image(engine, small->argv[3]));
     runs(engine, small->image, "echo small", "small\n");
@@ -285,7 +285,7 @@ static int first_process(char **argv) {
     runs(engine, image, "echo init", "init\n");
     create(engine, "reaped", body(image, "exit 6", ""), id);
     OK(coracle_container_start(engine, id, NULL, NULL, NULL, &err));
-    OK(coracle_container_wait(engine, id, NULL, &code, &err));
+    OK(coracle_container_wait(engine, id, NULL, NULL, &code, NULL, &err));
     CHECK(code == 6, "");
     /* Both monitors end, and are this process's to reap: nothing else is. */
     int reaped = 0, status = 0;
@@ -298,7 +298,7 @@ static int first_process(char **argv) {
     /* One that ignores SIGCHLD. */
     signal(SIGCHLD, SIG_IGN);
     OK(coracle_container_start(engine, id, NULL, NULL, NULL, &err));
-    OK(coracle_container_wait(engine, id, NULL, &code, &err));
+    OK(coracle_container_wait(engine, id, NULL, NULL, &code, NULL, &err));
     CHECK(code == 6, "");
     OK(coracle_container_remove(engine, id, CORACLE_REMOVE_FORCE, NULL, &err));
     free(image);

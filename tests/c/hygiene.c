@@ -17,7 +17,6 @@
 #include <dirent.h>
 #include <locale.h>
 #include <malloc.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -413,7 +412,8 @@ static void library(void) {
     LEAVES(coracle_has_feature("exec"));
     LEAVES(coracle_status_name(CORACLE_EIO));
     LEAVES(coracle_free(NULL));
-    LEAVES(coracle_set_log(CORACLE_LOG_DEBUG, on_log, NULL, NULL));
+    LEAVES(coracle_read_fd((void *)(intptr_t)-1, &(char){0}, 1));
+    LEAVES(coracle_set_log(CORACLE_LOG_DEBUG, on_log, NULL, NULL, &err));
 }
 
 static void errors(coracle *engine) {
@@ -429,23 +429,20 @@ static void errors(coracle *engine) {
 }
 
 static void operations(coracle *engine) {
-    coracle_op *op = NULL;
-    coracle_stream *stream = NULL;
-    int32_t status = 0;
-    HOLDS(coracle_op_new(&op));
+    coracle_op *op = NULL, *plain = NULL;
+    coracle_result result = CORACLE_RESULT_INIT;
+    HOLDS(OK(coracle_op_new(0, &plain, &err)));
+    HOLDS(OK(coracle_op_new(CORACLE_OP_NONBLOCK, &op, &err)));
     LEAVES(coracle_op_set_timeout(op, LONG));
-    HOLDS(OK(coracle_submit(engine, "GET", "/v1.24/info", NULL, NULL, 0, op, &err)));
-    poll(&(struct pollfd){coracle_op_fd(op), POLLIN, 0}, 1, -1);
-    while (!coracle_op_fd(op)) nanosleep(&(struct timespec){0, 1000000}, NULL);
-    coracle_status got;
-    while ((got = coracle_op_result(op, &status, &stream, &err)) == CORACLE_AGAIN) nanosleep(&(struct timespec){0, 1000000}, NULL);
-    STATUS(CORACLE_OK, got);
-    coracle_stream_free(stream);
+    HOLDS(STATUS(CORACLE_AGAIN, coracle_engine_info(engine, op, NULL, &err)));
+    OK(finish(op, &result));
+    FREE(result.json);
     LEAVES(coracle_op_fd(op));
-    LEAVES(coracle_op_result(op, &status, &stream, NULL));
-    LEAVES(coracle_op_set_progress(op, on_progress, NULL, NULL, 10));
+    LEAVES(coracle_op_result(op, &result, NULL));
+    LEAVES(coracle_op_set_progress(plain, on_progress, NULL, NULL, 10));
     LEAVES(coracle_op_cancel(op));
     HOLDS(coracle_op_free(op));
+    HOLDS(coracle_op_free(plain));
 }
 
 /* The registry of tests/c/with-registry, by a name that is to be looked up. */
@@ -455,16 +452,16 @@ static void registry(coracle *engine, const char *image) {
     OK(coracle_image_tag(engine, image, remote, &err));
     LEAVES(OK(coracle_image_push(engine, remote, NULL, NULL, &json, &err)));
     FREE(json);
-    OK(coracle_image_remove(engine, remote, 0, &json, &err));
+    OK(coracle_image_remove(engine, remote, 0, NULL, &json, &err));
     FREE(json);
-    OK(coracle_image_remove(engine, image, CORACLE_IMAGE_REMOVE_FORCE, &json, &err));
+    OK(coracle_image_remove(engine, image, CORACLE_IMAGE_REMOVE_FORCE, NULL, &json, &err));
     FREE(json);
     LEAVES(OK(coracle_image_pull(engine, remote, NULL, NULL, &json, &err)));
     FREE(json);
     OK(coracle_image_tag(engine, remote, image, &err));
-    OK(coracle_image_remove(engine, remote, 0, &json, &err));
+    OK(coracle_image_remove(engine, remote, 0, NULL, &json, &err));
     FREE(json);
-    LEAVES(OK(coracle_auth(engine, "{\"serveraddress\":\"localhost:5000\",\"username\":\"a\",\"password\":\"b\"}", NULL, &json, &err)));
+    LEAVES(OK(coracle_registry_auth(engine, "{\"serveraddress\":\"localhost:5000\",\"username\":\"a\",\"password\":\"b\"}", NULL, &json, &err)));
     FREE(json);
 }
 
@@ -484,7 +481,7 @@ static void images(coracle *engine, const char *archive, char **name) {
     char *id = NULL, context[] = "/tmp/coracle-context-XXXXXX";
     /* The first start of an engine: the monitor program is kept. */
     HOLDS(OK(coracle_image_build(engine, build, NULL, NULL, NULL, &id, &err)));
-    OK(coracle_image_remove(engine, id, 0, &json, &err));
+    OK(coracle_image_remove(engine, id, 0, NULL, &json, &err));
     FREE(json);
     FREE(id);
     CHECK(mkdtemp(context) != NULL, "a directory");
@@ -492,7 +489,7 @@ static void images(coracle *engine, const char *archive, char **name) {
     LEAVES(OK(coracle_image_build_dir(engine, "{\"file\":\"FROM busybox\\nENV c=d\"}", file, NULL, &id, &err)));
     close(file);
     rmdir(context);
-    OK(coracle_image_remove(engine, id, 0, &json, &err));
+    OK(coracle_image_remove(engine, id, 0, NULL, &json, &err));
     FREE(json);
     FREE(id);
     LEAVES(OK(coracle_image_list(engine, NULL, &json, &err)));
@@ -506,9 +503,9 @@ static void images(coracle *engine, const char *archive, char **name) {
     LEAVES(coracle_free(json));
     LEAVES(OK(coracle_network_inspect(engine, "bridge", &json, &err)));
     LEAVES(coracle_free(json));
-    LEAVES(STATUS(CORACLE_EFORBIDDEN, coracle_network_create(engine, "{\"Name\":\"bridge\"}", &json, &err)));
+    LEAVES(STATUS(CORACLE_EFORBIDDEN, coracle_network_create(engine, "{\"Name\":\"bridge\"}", NULL, &json, NULL, &err)));
     coracle_error_free(err), err = NULL;
-    LEAVES(STATUS(CORACLE_EFORBIDDEN, coracle_network_remove(engine, "bridge", &err)));
+    LEAVES(STATUS(CORACLE_EFORBIDDEN, coracle_network_remove(engine, "bridge", NULL, &err)));
     coracle_error_free(err), err = NULL;
     LEAVES(STATUS(CORACLE_ENOT_FOUND, coracle_network_connect(engine, "bridge", "{\"Container\":\"nobody\"}", NULL, &err)));
     coracle_error_free(err), err = NULL;
@@ -518,24 +515,24 @@ static void images(coracle *engine, const char *archive, char **name) {
     coracle_error_free(err), err = NULL;
     LEAVES(STATUS(CORACLE_ENOT_FOUND, coracle_image_push(engine, "127.0.0.1:1/x", NULL, NULL, &json, &err)));
     coracle_error_free(err), err = NULL;
-    LEAVES(STATUS(CORACLE_EINTERNAL, coracle_auth(engine, "{\"serveraddress\":\"127.0.0.1:1\"}", NULL, &json, &err)));
+    LEAVES(STATUS(CORACLE_EINTERNAL, coracle_registry_auth(engine, "{\"serveraddress\":\"127.0.0.1:1\"}", NULL, &json, &err)));
     coracle_error_free(err), err = NULL;
     LEAVES(STATUS(CORACLE_EINTERNAL, coracle_image_search(engine, "{\"term\":\"127.0.0.1:1/x\"}", NULL, NULL, &json, &err)));
     coracle_error_free(err), err = NULL;
     registry(engine, *name);
-    LEAVES(OK(coracle_images_prune(engine, NULL, &json, &err)));
+    LEAVES(OK(coracle_image_prune(engine, NULL, NULL, &json, &err)));
     FREE(json);
-    LEAVES(OK(coracle_containers_prune(engine, "{\"label\":[\"nobody\"]}", NULL, &json, &err)));
+    LEAVES(OK(coracle_container_prune(engine, "{\"label\":[\"nobody\"]}", NULL, &json, &err)));
     FREE(json);
-    LEAVES(OK(coracle_verify(engine, NULL, NULL, &json, &err)));
+    LEAVES(OK(coracle_root_verify(engine, NULL, NULL, &json, &err)));
     FREE(json);
     HOLDS(OK(coracle_image_save(engine, "\"again:1\"", NULL, &stream, &err)));
     LEAVES(coracle_stream_fd(stream));
     HOLDS(CHECK(coracle_stream_read(stream, piece, 1000, NULL, &err) > 0, ""));
-    HOLDS(OK(coracle_stream_next(stream, &frame, NULL, &err)));
+    HOLDS(OK(coracle_stream_next(stream, NULL, &frame, &err)));
     HOLDS(CHECK(coracle_stream_lost(stream) == 0, ""));
     HOLDS(coracle_stream_free(stream));
-    LEAVES(OK(coracle_image_remove(engine, "again:1", 0, &json, &err)));
+    LEAVES(OK(coracle_image_remove(engine, "again:1", 0, NULL, &json, &err)));
     FREE(json);
 }
 
@@ -545,29 +542,29 @@ static void files(coracle *engine, const char *id) {
     coracle_stream *stream = NULL;
     LEAVES(OK(coracle_container_stat_path(engine, id, "/bin", NULL, &json, &err)));
     FREE(json);
-    HOLDS(OK(coracle_container_get_archive(engine, id, "/etc", NULL, &json, &stream, &err)));
+    HOLDS(OK(coracle_container_get_archive(engine, id, "/etc", NULL, &stream, &json, &err)));
     FREE(json);
     HOLDS(CHECK(coracle_stream_read(stream, piece, 1000, NULL, &err) > 0, ""));
     HOLDS(coracle_stream_free(stream));
     int left = 1024;
     LEAVES(OK(coracle_container_put_archive(engine, id, "/tmp", NULL, read_zeros, &left, NULL, &err)));
-    HOLDS(OK(coracle_container_export(engine, id, &stream, &err)));
+    HOLDS(OK(coracle_container_export(engine, id, NULL, &stream, &err)));
     HOLDS(CHECK(coracle_stream_read(stream, piece, sizeof piece, NULL, &err) > 0, ""));
     HOLDS(coracle_stream_free(stream));
-    LEAVES(OK(coracle_container_changes(engine, id, &json, &err)));
+    LEAVES(OK(coracle_container_changes(engine, id, NULL, &json, &err)));
     FREE(json);
     LEAVES(OK(coracle_container_commit(engine, id, "{\"pause\":false}", NULL, NULL, &json, &err)));
     char *removed = NULL;
-    OK(coracle_image_remove(engine, json, 0, &removed, &err));
+    OK(coracle_image_remove(engine, json, 0, NULL, &removed, &err));
     FREE(removed);
     FREE(json);
-    LEAVES(OK(coracle_volume_create(engine, "{\"Name\":\"clean\"}", &json, &err)));
+    LEAVES(OK(coracle_volume_create(engine, "{\"Name\":\"clean\"}", NULL, &json, NULL, &err)));
     FREE(json);
     LEAVES(OK(coracle_volume_inspect(engine, "clean", &json, &err)));
     FREE(json);
     LEAVES(OK(coracle_volume_list(engine, NULL, &json, &err)));
     FREE(json);
-    LEAVES(OK(coracle_volume_remove(engine, "clean", &err)));
+    LEAVES(OK(coracle_volume_remove(engine, "clean", NULL, &err)));
 }
 
 static void containers(coracle *engine, const char *image) {
@@ -582,8 +579,8 @@ static void containers(coracle *engine, const char *image) {
     int32_t code = -1, fd = -1;
 
     HOLDS(OK(coracle_events_open(engine, NULL, &events, &err)));
-    LEAVES(OK(coracle_container_create(engine, "clean", text, NULL, &json, &err)));
-    snprintf(id, sizeof id, "%.64s", member(json, "Id"));
+    LEAVES(OK(coracle_container_create(engine, "clean", text, NULL, &json, NULL, &err)));
+    snprintf(id, sizeof id, "%.64s", json ? json : "");
     FREE(json);
     LEAVES(OK(coracle_container_inspect(engine, id, 1, &json, &err)));
     FREE(json);
@@ -591,10 +588,10 @@ static void containers(coracle *engine, const char *image) {
     FREE(json);
     HOLDS(OK(coracle_container_start(engine, id, &io, NULL, &session, &err)));
     LEAVES(coracle_session_fd(session, CORACLE_STDOUT));
-    LEAVES(CHECK(coracle_session_read(session, NULL, piece, sizeof piece, NULL, &err) > 0, ""));
+    LEAVES(CHECK(coracle_session_read(session, piece, sizeof piece, NULL, NULL, &err) > 0, ""));
     LEAVES(CHECK(coracle_session_write(session, "x\n", 2, NULL, &err) == 2, ""));
     LEAVES(coracle_session_resize(session, 20, 30, NULL));
-    LEAVES(CHECK(coracle_session_read(session, NULL, piece, sizeof piece, NULL, &err) > 0, ""));
+    LEAVES(CHECK(coracle_session_read(session, piece, sizeof piece, NULL, NULL, &err) > 0, ""));
     HOLDS(OK(coracle_session_close_stdin(session, &err)));
     begin();
     fd = coracle_session_take_fd(session, CORACLE_STDERR);
@@ -619,28 +616,21 @@ static void containers(coracle *engine, const char *image) {
     HOLDS(coracle_stream_free(stream));
     LEAVES(OK(coracle_container_top(engine, id, NULL, &json, &err)));
     FREE(json);
-    LEAVES(OK(coracle_container_update(engine, id, "{\"PidsLimit\":50}", &json, &err)));
+    LEAVES(OK(coracle_container_update(engine, id, "{\"PidsLimit\":50}", NULL, &json, &err)));
     FREE(json);
-    HOLDS(OK(coracle_container_stats(engine, id, "{\"stream\":false,\"one-shot\":true}", &stream, &err)));
+    HOLDS(OK(coracle_container_stats(engine, id, "{\"stream\":false,\"one-shot\":true}", NULL, &stream, &err)));
     HOLDS(CHECK(coracle_stream_read(stream, piece, sizeof piece, NULL, &err) > 0, ""));
     HOLDS(coracle_stream_free(stream));
-    LEAVES(OK(coracle_container_pause(engine, id, &err)));
-    LEAVES(OK(coracle_container_unpause(engine, id, &err)));
+    LEAVES(OK(coracle_container_pause(engine, id, NULL, &err)));
+    LEAVES(OK(coracle_container_unpause(engine, id, NULL, &err)));
     HOLDS(OK(coracle_container_pidfd(engine, id, &fd, &err)));
     close(fd);
     LEAVES(OK(coracle_container_restart(engine, id, 5000, NULL, &err)));
     LEAVES(OK(coracle_container_stop(engine, id, 5000, NULL, &err)));
     LEAVES(OK(coracle_container_start(engine, id, NULL, NULL, NULL, &err)));
-    LEAVES(OK(coracle_container_kill(engine, id, NULL, &err)));
-    LEAVES(OK(coracle_container_wait(engine, id, NULL, &code, &err)));
-    LEAVES(OK(coracle_container_wait_for(engine, id, NULL, NULL, &json, &err)));
+    LEAVES(OK(coracle_container_kill(engine, id, NULL, NULL, &err)));
+    LEAVES(OK(coracle_container_wait(engine, id, NULL, NULL, &code, &json, &err)));
     FREE(json);
-    coracle_wait *wait = NULL;
-    HOLDS(OK(coracle_container_wait_begin(engine, id, NULL, &wait, &err)));
-    LEAVES(coracle_wait_fd(wait));
-    LEAVES(OK(coracle_wait_result(wait, &json, &err)));
-    FREE(json);
-    HOLDS(coracle_wait_free(wait));
     LEAVES(OK(coracle_container_rename(engine, id, "cleaner", &err)));
     LEAVES(OK(coracle_container_remove(engine, "cleaner", 0, NULL, &err)));
     LEAVES(coracle_events_fd(events));
@@ -651,9 +641,9 @@ static void containers(coracle *engine, const char *image) {
 /* A network of its own, with a container that does not run. */
 static void networks(coracle *engine, const char *image) {
     char id[65], text[512], *json = NULL;
-    LEAVES(OK(coracle_network_create(engine, "{\"Name\":\"clean\",\"Internal\":true}", &json, &err)));
+    LEAVES(OK(coracle_network_create(engine, "{\"Name\":\"clean\",\"Internal\":true}", NULL, &json, NULL, &err)));
     FREE(json);
-    OK(coracle_network_create(engine, "{\"Name\":\"other\"}", &json, &err));
+    OK(coracle_network_create(engine, "{\"Name\":\"other\"}", NULL, &json, NULL, &err));
     FREE(json);
     snprintf(text, sizeof text, "{\"Image\":\"%s\",\"Cmd\":[\"true\"],\"HostConfig\":{\"NetworkMode\":\"clean\"}}", image);
     create(engine, "linked", text, id);
@@ -662,17 +652,17 @@ static void networks(coracle *engine, const char *image) {
     LEAVES(OK(coracle_network_connect(engine, "other", "{\"Container\":\"linked\"}", NULL, &err)));
     LEAVES(OK(coracle_network_disconnect(engine, "other", "{\"Container\":\"linked\"}", NULL, &err)));
     OK(coracle_container_remove(engine, id, 0, NULL, &err));
-    LEAVES(OK(coracle_network_remove(engine, "other", &err)));
-    LEAVES(OK(coracle_network_remove(engine, "clean", &err)));
-    LEAVES(OK(coracle_network_repair(engine, &err)));
-    LEAVES(OK(coracle_network_release(engine, &err)));
+    LEAVES(OK(coracle_network_remove(engine, "other", NULL, &err)));
+    LEAVES(OK(coracle_network_remove(engine, "clean", NULL, &err)));
+    LEAVES(OK(coracle_network_repair(engine, NULL, &err)));
+    LEAVES(OK(coracle_network_release(engine, NULL, &err)));
 }
 
 static void http(coracle *engine) {
     coracle_stream *stream = NULL;
     int32_t status = 0, fd = -1;
     char text[1024];
-    HOLDS(OK(coracle_request(engine, "GET", "/v1.24/_ping", NULL, NULL, 0, NULL, &status, &stream, &err)));
+    HOLDS(OK(coracle_http_request(engine, "GET", "/v1.24/_ping", NULL, NULL, 0, NULL, &status, &stream, &err)));
     HOLDS(coracle_stream_free(stream));
     HOLDS(OK(coracle_http_connect(engine, &fd, &err)));
     CHECK(write(fd, "GET /_ping HTTP/1.1\r\nHost: x\r\n\r\n", 32) == 32, "");
@@ -690,10 +680,10 @@ static void http(coracle *engine) {
     HOLDS(OK(coracle_http_serve(engine, NULL, &listening, 1, &server, &err)));
     LEAVES(OK(coracle_http_server_addresses(server, &json, &err)));
     FREE(json);
-    HOLDS(OK(coracle_http_server_shutdown(server, LONG, &err)));
+    HOLDS(OK(coracle_http_server_shutdown(server, LONG, NULL, &err)));
     HOLDS(coracle_http_server_free(server));
     close(listening);
-    LEAVES(OK(coracle_reload(engine, "[]", NULL, &err)));
+    LEAVES(OK(coracle_engine_reload(engine, "[]", NULL, &err)));
 }
 
 /* Writes into pages of memory that lie apart; answers how many of the writes the kernel had to see to. */
@@ -721,7 +711,7 @@ static void size_of_the_host(coracle *engine, const char *image) {
         OK(coracle_container_start(engine, id, NULL, NULL, NULL, &err));
         long faults = faults_of_writes(memory, PAGES, APART);
         if (faults < least) least = faults;
-        OK(coracle_container_wait(engine, id, NULL, &(int32_t){0}, &err));
+        OK(coracle_container_wait(engine, id, NULL, NULL, &(int32_t){0}, NULL, &err));
         OK(coracle_container_remove(engine, id, CORACLE_REMOVE_FORCE, NULL, &err));
     }
     snprintf(text, sizeof text, "a start in a host of 2 GiB: %ld of %d pages were copied", least, PAGES);
@@ -822,15 +812,15 @@ static void every_function(char **argv) {
     end("coracle_open", 1);
     LEAVES(again = coracle_ref(engine));
     LEAVES(coracle_close(again));
-    LEAVES(OK(coracle_info(engine, &json, &err)));
+    LEAVES(OK(coracle_engine_info(engine, NULL, &json, &err)));
     FREE(json);
     LEAVES(OK(coracle_engine_version(engine, &json, &err)));
     FREE(json);
-    LEAVES(OK(coracle_leftovers(engine, &json, &err)));
+    LEAVES(OK(coracle_root_leftovers(engine, &json, &err)));
     FREE(json);
-    LEAVES(OK(coracle_sweep(engine, &json, &err)));
+    LEAVES(OK(coracle_root_sweep(engine, NULL, &json, &err)));
     FREE(json);
-    LEAVES(STATUS(CORACLE_ENOT_FOUND, coracle_import_docker(engine, "{\"directory\":\"/nowhere\"}", NULL, &json, &err)));
+    LEAVES(STATUS(CORACLE_ENOT_FOUND, coracle_root_import_docker(engine, "{\"directory\":\"/nowhere\"}", NULL, &json, &err)));
     coracle_error_free(err), err = NULL;
     // A copy reads the database by a second connection, which the engine keeps for calls that come together.
     static int round;
@@ -848,7 +838,7 @@ static void every_function(char **argv) {
     http(engine);
     if (big) size_of_the_host(engine, image);
     HOLDS(coracle_close(engine));
-    coracle_set_log(CORACLE_LOG_ERROR, NULL, NULL, NULL);
+    coracle_set_log(CORACLE_LOG_ERROR, NULL, NULL, NULL, &err);
     free(image);
 }
 

@@ -22,7 +22,7 @@ static void expect(coracle_session *session, int32_t wanted, const char *text) {
     while (!strstr(seen[wanted], text)) {
         char piece[512];
         int32_t channel = -1;
-        int64_t count = coracle_session_read(session, &channel, piece, sizeof piece, op, &err);
+        int64_t count = coracle_session_read(session, piece, sizeof piece, op, &channel, &err);
         if (count <= 0 || channel < 1 || channel > 2 || used[channel] + (size_t)count >= sizeof seen[0]) {
             CHECK(0, text);
             STATUS(1, count);
@@ -74,7 +74,7 @@ static void images(coracle *engine, const char *archive, char **name) {
     OK(coracle_image_history(engine, "other:tag", &json, &err));
     CHECK(has(json, "CreatedBy"), "");
     coracle_free(json);
-    OK(coracle_image_remove(engine, "other:tag", 0, &json, &err));
+    OK(coracle_image_remove(engine, "other:tag", 0, NULL, &json, &err));
     CHECK(has(json, "Untagged") && !has(json, "Deleted"), json ? json : "");
     coracle_free(json);
     STATUS(CORACLE_ENOT_FOUND, coracle_image_inspect(engine, "other:tag", &json, &err));
@@ -99,7 +99,7 @@ static void talk(coracle *engine, const char *id) {
     char piece[256] = "";
     int32_t channel = -1;
     coracle_op *op = within(LONG);
-    CHECK(coracle_session_read(second, &channel, piece, sizeof piece - 1, op, &err) > 0 && has(piece, "again"), piece);
+    CHECK(coracle_session_read(second, piece, sizeof piece - 1, op, &channel, &err) > 0 && has(piece, "again"), piece);
     STATUS(CORACLE_OK, 0);
     coracle_op_free(op);
     coracle_session_free(second);
@@ -170,7 +170,7 @@ static void logs(coracle *engine, const char *id) {
     int count[2] = {0, 0};
     coracle_status status;
     OK(coracle_container_logs(engine, id, NULL, NULL, &stream, &err));
-    while ((status = coracle_stream_next(stream, &frame, NULL, &err)) == CORACLE_OK) {
+    while ((status = coracle_stream_next(stream, NULL, &frame, &err)) == CORACLE_OK) {
         /* Nothing is said of the times: the machine's clock may be set meanwhile. */
         int which = frame.channel == CORACLE_STDERR;
         const char *wanted = count[which] < 3 ? lines[which][count[which]++] : "";
@@ -190,24 +190,34 @@ static void logs(coracle *engine, const char *id) {
     /* What stands before a line where that is asked for; this log has no attributes. */
     const char *query = "{\"stderr\":1,\"tail\":1,\"timestamps\":1,\"details\":true}";
     OK(coracle_container_logs(engine, id, query, NULL, &stream, &err));
-    OK(coracle_stream_next(stream, &frame, NULL, &err));
+    OK(coracle_stream_next(stream, NULL, &frame, &err));
     CHECK(frame.len == 42 && frame.data[29] == 'Z' && !memcmp(frame.data + 30, "  err again\n", 12), "its time");
     CHECK(frame.time_ns > 0, "and apart");
     coracle_stream_free(stream);
 }
 
 /* A wait that a program polls for ends with this exit code. */
-static void expect_end(coracle_wait *wait, int32_t code) {
-    char *json = NULL, text[32];
-    coracle_status status;
+static void expect_end(coracle_op *op, int32_t code) {
+    char text[32];
+    coracle_result result;
     snprintf(text, sizeof text, "\"StatusCode\":%d", code);
-    do {
-        CHECK(readable(coracle_wait_fd(wait), LONG) == 1, "a wait that is over, or nearer its end");
-        status = coracle_wait_result(wait, &json, &err);
-    } while (status == CORACLE_AGAIN);
-    STATUS(CORACLE_OK, status);
-    CHECK(has(json, text), json ? json : "");
-    coracle_free(json);
+    STATUS(CORACLE_OK, finish(op, &result));
+    CHECK(result.code == code && has(result.json, text), result.json ? result.json : "");
+    coracle_free(result.json);
+}
+
+/* An operation that does not block. */
+static coracle_op *nonblocking(void) {
+    coracle_op *op = NULL;
+    OK(coracle_op_new(CORACLE_OP_NONBLOCK, &op, &err));
+    return op;
+}
+
+/* Begins a wait for a container. */
+static coracle_op *begin_wait(coracle *engine, const char *id, const char *condition) {
+    coracle_op *op = nonblocking();
+    STATUS(CORACLE_AGAIN, coracle_container_wait(engine, id, condition, op, NULL, NULL, &err));
+    return op;
 }
 
 static void life(coracle *engine, const char *id) {
@@ -220,48 +230,44 @@ static void life(coracle *engine, const char *id) {
     CHECK(has(json, "\"Titles\"") && has(json, "sh"), json ? json : "");
     coracle_free(json);
 
-    OK(coracle_container_pause(engine, id, &err));
+    OK(coracle_container_pause(engine, id, NULL, &err));
     expect_state(engine, id, "paused");
-    STATUS(CORACLE_ECONFLICT, coracle_container_pause(engine, id, &err));
-    OK(coracle_container_unpause(engine, id, &err));
+    STATUS(CORACLE_ECONFLICT, coracle_container_pause(engine, id, NULL, &err));
+    OK(coracle_container_unpause(engine, id, NULL, &err));
     expect_state(engine, id, "running");
 
     int32_t pidfd = -1;
     OK(coracle_container_pidfd(engine, id, &pidfd, &err));
     CHECK(readable(pidfd, 0) == 0, "its process runs");
-    coracle_wait *now = NULL, *next = NULL, *removed = NULL;
-    OK(coracle_container_wait_begin(engine, id, NULL, &now, &err));
-    OK(coracle_container_wait_begin(engine, id, "next-exit", &next, &err));
-    OK(coracle_container_wait_begin(engine, id, "removed", &removed, &err));
-    coracle_wait *all[] = {now, next, removed};
+    coracle_op *all[] = {begin_wait(engine, id, NULL), begin_wait(engine, id, "next-exit"), begin_wait(engine, id, "removed")};
+    coracle_result result = CORACLE_RESULT_INIT;
     for (int i = 0; i < 3; i++) {
-        STATUS(CORACLE_AGAIN, coracle_wait_result(all[i], &json, &err));
-        CHECK(json == NULL, "");
-        CHECK(readable(coracle_wait_fd(all[i]), 0) == 0, "a wait for a container that runs, after a look");
+        STATUS(CORACLE_AGAIN, coracle_op_result(all[i], &result, &err));
+        CHECK(result.json == NULL && result.code == -1, "");
+        CHECK(readable(coracle_op_fd(all[i]), 0) == 0, "a wait for a container that runs, after a look");
     }
     OK(coracle_container_stop(engine, id, LONG, NULL, &err));
     CHECK(readable(pidfd, LONG) == 1, "its process ended");
     close(pidfd);
     for (int i = 0; i < 2; i++) {
         expect_end(all[i], 3);
-        // It is over, and says so again.
-        expect_end(all[i], 3);
-        coracle_wait_free(all[i]);
+        STATUS(CORACLE_EMISUSE, coracle_op_result(all[i], &result, &err));
+        coracle_op_free(all[i]);
     }
-    STATUS(CORACLE_AGAIN, coracle_wait_result(removed, &json, &err));
-    coracle_wait *ended = NULL;
-    OK(coracle_container_wait_begin(engine, id, "not-running", &ended, &err));
+    coracle_op *removed = all[2];
+    STATUS(CORACLE_AGAIN, coracle_op_result(removed, &result, &err));
+    coracle_op *ended = begin_wait(engine, id, "not-running");
     expect_end(ended, 3);
-    coracle_wait_free(ended);
+    coracle_op_free(ended);
     STATUS(CORACLE_UNCHANGED, coracle_container_stop(engine, id, LONG, NULL, &err));
-    OK(coracle_container_wait(engine, id, NULL, &code, &err));
+    OK(coracle_container_wait(engine, id, NULL, NULL, &code, NULL, &err));
     CHECK(code == 3, "the exit code of its own handler");
 
     OK(coracle_container_restart(engine, id, 1000, NULL, &err));
     expect_state(engine, id, "running");
     STATUS(CORACLE_ECONFLICT, coracle_container_remove(engine, id, 0, NULL, &err));
-    OK(coracle_container_kill(engine, id, "KILL", &err));
-    OK(coracle_container_wait(engine, id, NULL, &code, &err));
+    OK(coracle_container_kill(engine, id, "KILL", NULL, &err));
+    OK(coracle_container_wait(engine, id, NULL, NULL, &code, NULL, &err));
     CHECK(code == 137, "");
 
     OK(coracle_container_rename(engine, id, "retired", &err));
@@ -271,17 +277,17 @@ static void life(coracle *engine, const char *id) {
     OK(coracle_container_remove(engine, "retired", 0, NULL, &err));
     STATUS(CORACLE_ENOT_FOUND, coracle_container_inspect(engine, id, 0, &json, &err));
     expect_end(removed, 137);
-    coracle_wait_free(removed);
+    coracle_op_free(removed);
 }
 
 /* Containers that do not run go together, if the filters choose them. */
 static void prune(coracle *engine, const char *image) {
     char id[65], *json = NULL;
     if (!create(engine, "idle", body(image, "true", ""), id)) return;
-    OK(coracle_containers_prune(engine, "{\"name\":[\"somebody-else\"]}", NULL, &json, &err));
+    OK(coracle_container_prune(engine, "{\"name\":[\"somebody-else\"]}", NULL, &json, &err));
     CHECK(has(json, "\"ContainersDeleted\":[]"), json ? json : "");
     coracle_free(json);
-    OK(coracle_containers_prune(engine, NULL, NULL, &json, &err));
+    OK(coracle_container_prune(engine, NULL, NULL, &json, &err));
     CHECK(has(json, id) && has(json, "SpaceReclaimed"), json ? json : "");
     coracle_free(json);
     STATUS(CORACLE_ENOT_FOUND, coracle_container_inspect(engine, id, 0, &json, &err));
@@ -308,7 +314,7 @@ static void every_port(coracle *engine, const char *image) {
     snprintf(all, room, "{\"Image\":\"%s\",\"Cmd\":[\"true\"],\"ExposedPorts\":{%s},\"HostConfig\":{\"PortBindings\":{%s}}}",
              image, exposed, bound);
     free(exposed), free(bound);
-    if (OK(coracle_container_create(engine, "ports", all, NULL, &json, &err))) {
+    if (OK(coracle_container_create(engine, "ports", all, NULL, &json, NULL, &err))) {
         coracle_free(json);
         OK(coracle_container_inspect(engine, "ports", 0, &json, &err));
         CHECK(has(json, "\"65535/tcp\":[{\"HostIp\":\"127.0.0.1\",\"HostPort\":\"65535\"}]"), "the last port is bound");
@@ -318,7 +324,7 @@ static void every_port(coracle *engine, const char *image) {
     /* By the door of requests, too. */
     int32_t status = 0;
     coracle_stream *answer = NULL;
-    OK(coracle_request(engine, "POST", "/v1.24/containers/create?name=ports", "{\"Content-Type\":\"application/json\"}", all, strlen(all),
+    OK(coracle_http_request(engine, "POST", "/v1.24/containers/create?name=ports", "{\"Content-Type\":\"application/json\"}", all, strlen(all),
                        NULL, &status, &answer, &err));
     CHECK(status == 201, "a request that binds every port");
     coracle_stream_free(answer);
@@ -334,8 +340,8 @@ static void every_port(coracle *engine, const char *image) {
     };
     for (size_t i = 0; i < sizeof hostile / sizeof *hostile; i++) {
         char *bad = repeated(hostile[i][0], hostile[i][1], 450000, hostile[i][2]);
-        STATUS(CORACLE_EINVALID, coracle_container_create(engine, NULL, bad, NULL, &json, &err));
-        OK(coracle_request(engine, "POST", "/v1.24/containers/create", "{\"Content-Type\":\"application/json\"}", bad, strlen(bad), NULL,
+        STATUS(CORACLE_EINVALID, coracle_container_create(engine, NULL, bad, NULL, &json, NULL, &err));
+        OK(coracle_http_request(engine, "POST", "/v1.24/containers/create", "{\"Content-Type\":\"application/json\"}", bad, strlen(bad), NULL,
                            &status, &answer, &err));
         CHECK(status == 400, "a request that wants memory");
         coracle_stream_free(answer);
@@ -350,10 +356,12 @@ static void lenient(char **argv, const char *image) {
     char text[512], *json = NULL;
     OK(coracle_open(argv[1], &options, &engine, &err));
     snprintf(text, sizeof text, "{\"Image\":\"%s\",\"Cmd\":[\"true\"],\"HostConfig\":{\"NetworkMode\":\"none\",\"Quantum\":1}}", image);
-    OK(coracle_container_create(engine, "newer", text, NULL, &json, &err));
+    char *id = NULL;
+    OK(coracle_container_create(engine, "newer", text, NULL, &id, &json, &err));
+    coracle_free(id);
     CHECK(has(json, "HostConfig.Quantum is not a known member"), json ? json : "");
     coracle_free(json);
-    OK(coracle_container_update(engine, "newer", "{\"Quantum\":1}", &json, &err));
+    OK(coracle_container_update(engine, "newer", "{\"Quantum\":1}", NULL, &json, &err));
     CHECK(has(json, "Quantum is not a known member"), json ? json : "");
     coracle_free(json);
     OK(coracle_container_list(engine, "{\"quantum\":true}", &json, &err));
@@ -398,30 +406,31 @@ static void http(coracle *engine) {
     coracle_op *op = NULL;
     int32_t status = 0, fd = -1;
     char text[4096];
-    OK(coracle_request(engine, "GET", "/v1.24/_ping", NULL, NULL, 0, NULL, &status, &stream, &err));
+    OK(coracle_http_request(engine, "GET", "/v1.24/_ping", NULL, NULL, 0, NULL, &status, &stream, &err));
     STATUS(2, coracle_stream_read(stream, text, sizeof text, NULL, &err));
     CHECK(status == 200 && !memcmp(text, "OK", 2), "");
     STATUS(0, coracle_stream_read(stream, text, sizeof text, NULL, &err));
     coracle_stream_free(stream);
 
-    OK(coracle_request(engine, "GET", "/v1.24/containers/none/json", "{\"Accept\":\"*/*\"}", NULL, 0, NULL, &status, &stream, &err));
+    OK(coracle_http_request(engine, "GET", "/v1.24/containers/none/json", "{\"Accept\":\"*/*\"}", NULL, 0, NULL, &status, &stream, &err));
     CHECK(status == 404 && coracle_stream_read(stream, text, sizeof text, NULL, &err) > 0 && has(text, "No such container"), "");
     coracle_stream_free(stream);
 
     /* Members that no version knows are passed over there, as clients of HTTP expect. */
     static const char newer[] = "{\"Image\":\"no-such-image\",\"Quantum\":1}";
-    OK(coracle_request(engine, "POST", "/v1.24/containers/create", "{\"Content-Type\":\"application/json\"}", newer, sizeof newer - 1,
+    OK(coracle_http_request(engine, "POST", "/v1.24/containers/create", "{\"Content-Type\":\"application/json\"}", newer, sizeof newer - 1,
                        NULL, &status, &stream, &err));
     CHECK(status == 404 && coracle_stream_read(stream, text, sizeof text, NULL, &err) > 0 && has(text, "no-such-image"), "");
     coracle_stream_free(stream);
 
-    OK(coracle_op_new(&op));
-    OK(coracle_submit(engine, "GET", "/v1.24/version", NULL, NULL, 0, op, &err));
-    CHECK(readable(coracle_op_fd(op), LONG) == 1, "");
-    OK(coracle_op_result(op, &status, &stream, &err));
-    CHECK(status == 200 && readable(coracle_op_fd(op), 0) == 0, "");
-    coracle_stream_free(stream);
-    STATUS(CORACLE_AGAIN, coracle_op_result(op, &status, &stream, &err));
+    op = nonblocking();
+    coracle_result result;
+    STATUS(CORACLE_AGAIN, coracle_http_request(engine, "GET", "/v1.24/version", NULL, NULL, 0, op, NULL, NULL, &err));
+    STATUS(CORACLE_EMISUSE, coracle_http_request(engine, "GET", "/v1.24/version", NULL, NULL, 0, op, NULL, NULL, &err));
+    OK(finish(op, &result));
+    CHECK(result.code == 200 && result.stream && readable(coracle_op_fd(op), 0) == 0, "");
+    coracle_stream_free(result.stream);
+    STATUS(CORACLE_EMISUSE, coracle_op_result(op, &result, &err));
     coracle_op_free(op);
 
     OK(coracle_http_connect(engine, &fd, &err));
@@ -434,6 +443,65 @@ static void http(coracle *engine) {
     text[used] = 0;
     CHECK(!strncmp(text, "HTTP/1.1 200 OK\r\n", 17) && has(text, "\r\n\r\nOK"), text);
     close(fd);
+}
+
+/* Calls that are begun: an archive of a descriptor, a container's life, refusals, cancels. */
+static void begun(coracle *engine, const char *archive, const char *image) {
+    coracle_op *op = nonblocking(), *other = nonblocking();
+    coracle_result result = CORACLE_RESULT_INIT;
+    int file = open(archive, O_RDONLY | O_CLOEXEC);
+    void *user = (void *)(intptr_t)file;
+    STATUS(CORACLE_EMISUSE, coracle_op_result(op, &result, &err));
+    STATUS(CORACLE_AGAIN, coracle_image_load(engine, coracle_read_fd, user, op, NULL, &err));
+    close(file);
+    OK(finish(op, &result));
+    CHECK(has(result.json, "busybox"), result.json ? result.json : "");
+    coracle_free(result.json);
+    /* A function of the caller's may come on the caller's thread alone. */
+    STATUS(CORACLE_AGAIN, coracle_image_load(engine, read_file, &file, op, NULL, &err));
+    STATUS(CORACLE_EMISUSE, finish(op, &result));
+
+    const char *json = body(image, "trap 'exit 4' TERM; echo ready; while :; do sleep 0.05; done", "");
+    STATUS(CORACLE_EINVALID, coracle_container_create(engine, NULL, "{", op, NULL, NULL, &err));
+    STATUS(CORACLE_AGAIN, coracle_container_create(engine, "begun", json, op, NULL, NULL, &err));
+    OK(finish(op, &result));
+    CHECK(result.id && strlen(result.id) == 64 && has(result.json, result.id), result.json ? result.json : "");
+    coracle_free(result.id), coracle_free(result.json);
+    STATUS(CORACLE_AGAIN, coracle_container_wait(engine, "begun", "next-exit", other, NULL, NULL, &err));
+    coracle_io io = CORACLE_IO_INIT;
+    STATUS(CORACLE_AGAIN, coracle_container_start(engine, "begun", &io, op, NULL, &err));
+    OK(finish(op, &result));
+    CHECK(result.session != NULL, "a session");
+    char out[64] = "";
+    CHECK(coracle_session_read(result.session, out, sizeof out, NULL, NULL, &err) == 6, out);
+    STATUS(CORACLE_EMISUSE, coracle_session_read(result.session, out, sizeof out, op, NULL, &err));
+    coracle_op *third = nonblocking();
+    STATUS(CORACLE_AGAIN, coracle_session_wait(result.session, third, NULL, &err));
+    STATUS(CORACLE_AGAIN, coracle_container_stop(engine, "begun", LONG, op, &err));
+    coracle_session *session = result.session;
+    OK(finish(op, &result));
+    OK(finish(third, &result));
+    CHECK(result.code == 4, "");
+    coracle_session_free(session);
+    coracle_op_free(third);
+    OK(finish(other, &result));
+    CHECK(result.code == 4, "");
+    coracle_free(result.json);
+    STATUS(CORACLE_AGAIN, coracle_container_stop(engine, "begun", LONG, op, &err));
+    STATUS(CORACLE_UNCHANGED, finish(op, &result));
+
+    /* A wait ends with its operation: by a deadline, by a cancel. */
+    STATUS(CORACLE_AGAIN, coracle_container_wait(engine, "begun", "next-exit", op, NULL, NULL, &err));
+    coracle_op_set_timeout(op, 20);
+    STATUS(CORACLE_ETIMEOUT, finish(op, &result));
+    coracle_op_set_timeout(op, -1);
+    STATUS(CORACLE_AGAIN, coracle_container_wait(engine, "begun", "next-exit", op, NULL, NULL, &err));
+    coracle_op_cancel(op);
+    STATUS(CORACLE_ECANCELLED, finish(op, &result));
+    STATUS(CORACLE_ECANCELLED, coracle_container_wait(engine, "begun", NULL, op, NULL, NULL, &err));
+    STATUS(CORACLE_AGAIN, coracle_container_remove(engine, "begun", 0, other, &err));
+    OK(finish(other, &result));
+    coracle_op_free(op), coracle_op_free(other);
 }
 
 /* What a client gets that connects to a socket's address. */
@@ -473,17 +541,17 @@ static void serves(coracle *engine, const char *run) {
     asks(&given, length);
     asks(&made, sizeof made);
     OK(coracle_events_open(engine, "{\"filters\":{\"type\":[\"daemon\"]}}", &events, &err));
-    OK(coracle_reload(engine, "[\"a=b\"]", "{\"debug\":\"true\"}", &err));
+    OK(coracle_engine_reload(engine, "[\"a=b\"]", "{\"debug\":\"true\"}", &err));
     OK(coracle_events_next(events, LONG, &event, &err));
     CHECK(has(event, "reload") && has(event, "a=b") && has(event, "\"debug\":\"true\""), event);
     coracle_events_free(events);
-    OK(coracle_info(engine, &json, &err));
+    OK(coracle_engine_info(engine, NULL, &json, &err));
     CHECK(has(json, "\"Labels\":[\"a=b\"]"), json);
     coracle_free(json);
-    OK(coracle_reload(engine, "[]", NULL, &err));
-    STATUS(CORACLE_EINVALID, coracle_http_server_shutdown(server, -1, &err));
-    OK(coracle_http_server_shutdown(server, LONG, &err));
-    OK(coracle_http_server_shutdown(server, LONG, &err));
+    OK(coracle_engine_reload(engine, "[]", NULL, &err));
+    STATUS(CORACLE_EINVALID, coracle_http_server_shutdown(server, -1, NULL, &err));
+    OK(coracle_http_server_shutdown(server, LONG, NULL, &err));
+    OK(coracle_http_server_shutdown(server, LONG, NULL, &err));
     CHECK(access(made.sun_path, F_OK) != 0, "its socket is gone");
     coracle_http_server_free(server);
     close(listening);
@@ -499,7 +567,7 @@ int main(int argc, char **argv) {
     OK(coracle_engine_version(engine, &json, &err));
     CHECK(has(json, "\"ApiVersion\":\"1.24\""), json ? json : "");
     coracle_free(json);
-    OK(coracle_info(engine, &json, &err));
+    OK(coracle_engine_info(engine, NULL, &json, &err));
     CHECK(has(json, "\"Containers\":0"), "");
     coracle_free(json);
     OK(coracle_events_open(engine, NULL, &events, &err));
@@ -516,6 +584,7 @@ int main(int argc, char **argv) {
     prune(engine, image);
     every_port(engine, image);
     lenient(argv, image);
+    begun(engine, argv[3], image);
     http(engine);
     serves(engine, argv[2]);
     coracle_events_free(events);

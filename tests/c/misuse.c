@@ -30,33 +30,30 @@ static void every_function(coracle *c, int32_t code) {
     coracle_session *session = (coracle_session *)1;
     coracle_stream *stream = (coracle_stream *)1;
     coracle_events *events = (coracle_events *)1;
-    coracle_wait *wait = (coracle_wait *)1;
     coracle_http_server *server = (coracle_http_server *)1;
     int32_t number = 7;
-    STATUS(code, coracle_info(c, &s, &err));
+    STATUS(code, coracle_engine_info(c, NULL, &s, &err));
     STATUS(code, coracle_engine_version(c, &s, &err));
-    STATUS(code, coracle_leftovers(c, &s, &err));
-    STATUS(code, coracle_sweep(c, &s, &err));
-    STATUS(code, coracle_import_docker(c, NULL, NULL, &s, &err));
+    STATUS(code, coracle_root_leftovers(c, &s, &err));
+    STATUS(code, coracle_root_sweep(c, NULL, &s, &err));
+    STATUS(code, coracle_root_import_docker(c, NULL, NULL, &s, &err));
     STATUS(code, coracle_root_copy(c, "/nowhere/x", NULL, NULL, &s, &err));
     STATUS(code, coracle_container_list(c, NULL, &s, &err));
-    STATUS(code, coracle_container_create(c, NULL, "{}", NULL, &s, &err));
+    STATUS(code, coracle_container_create(c, NULL, "{}", NULL, &s, NULL, &err));
     STATUS(code, coracle_container_inspect(c, "x", 0, &s, &err));
     STATUS(code, coracle_container_start(c, "x", NULL, NULL, &session, &err));
     STATUS(code, coracle_container_stop(c, "x", 0, NULL, &err));
     STATUS(code, coracle_container_restart(c, "x", 0, NULL, &err));
-    STATUS(code, coracle_container_kill(c, "x", NULL, &err));
-    STATUS(code, coracle_container_pause(c, "x", &err));
-    STATUS(code, coracle_container_unpause(c, "x", &err));
-    STATUS(code, coracle_container_wait(c, "x", NULL, &number, &err));
-    STATUS(code, coracle_container_wait_for(c, "x", NULL, NULL, &s, &err));
-    STATUS(code, coracle_container_wait_begin(c, "x", NULL, &wait, &err));
+    STATUS(code, coracle_container_kill(c, "x", NULL, NULL, &err));
+    STATUS(code, coracle_container_pause(c, "x", NULL, &err));
+    STATUS(code, coracle_container_unpause(c, "x", NULL, &err));
+    STATUS(code, coracle_container_wait(c, "x", NULL, NULL, &number, &s, &err));
     STATUS(code, coracle_container_pidfd(c, "x", &number, &err));
     STATUS(code, coracle_container_remove(c, "x", 0, NULL, &err));
     STATUS(code, coracle_container_rename(c, "x", "y", &err));
     STATUS(code, coracle_container_top(c, "x", NULL, &s, &err));
-    STATUS(code, coracle_container_update(c, "x", "{}", &s, &err));
-    STATUS(code, coracle_container_stats(c, "x", NULL, &stream, &err));
+    STATUS(code, coracle_container_update(c, "x", "{}", NULL, &s, &err));
+    STATUS(code, coracle_container_stats(c, "x", NULL, NULL, &stream, &err));
     STATUS(code, coracle_container_logs(c, "x", NULL, NULL, &stream, &err));
     STATUS(code, coracle_container_attach(c, "x", NULL, NULL, NULL, &session, &err));
     STATUS(code, coracle_exec_create(c, "x", "{}", &s, &err));
@@ -71,38 +68,37 @@ static void every_function(coracle *c, int32_t code) {
     STATUS(code, coracle_image_save(c, "[\"x\"]", NULL, &stream, &err));
     STATUS(code, coracle_network_list(c, NULL, &s, &err));
     STATUS(code, coracle_network_inspect(c, "x", &s, &err));
-    STATUS(code, coracle_network_create(c, "{}", &s, &err));
-    STATUS(code, coracle_network_remove(c, "x", &err));
-    STATUS(code, coracle_network_release(c, &err));
-    STATUS(code, coracle_network_repair(c, &err));
+    STATUS(code, coracle_network_create(c, "{}", NULL, &s, NULL, &err));
+    STATUS(code, coracle_network_remove(c, "x", NULL, &err));
+    STATUS(code, coracle_network_release(c, NULL, &err));
+    STATUS(code, coracle_network_repair(c, NULL, &err));
     STATUS(code, coracle_network_connect(c, "x", "{}", NULL, &err));
     STATUS(code, coracle_network_disconnect(c, "x", "{}", NULL, &err));
     STATUS(code, coracle_image_pull(c, "x", NULL, NULL, &s, &err));
     STATUS(code, coracle_image_push(c, "x", NULL, NULL, &s, &err));
-    STATUS(code, coracle_auth(c, "{}", NULL, &s, &err));
+    STATUS(code, coracle_registry_auth(c, "{}", NULL, &s, &err));
     STATUS(code, coracle_image_inspect(c, "x", &s, &err));
     STATUS(code, coracle_image_history(c, "x", &s, &err));
     STATUS(code, coracle_image_tag(c, "x", "y", &err));
-    STATUS(code, coracle_image_remove(c, "x", 0, &s, &err));
-    STATUS(code, coracle_images_prune(c, NULL, &s, &err));
-    STATUS(code, coracle_containers_prune(c, NULL, NULL, &s, &err));
+    STATUS(code, coracle_image_remove(c, "x", 0, NULL, &s, &err));
+    STATUS(code, coracle_image_prune(c, NULL, NULL, &s, &err));
+    STATUS(code, coracle_container_prune(c, NULL, NULL, &s, &err));
     STATUS(code, coracle_image_search(c, "{\"term\":\"x\"}", NULL, NULL, &s, &err));
-    STATUS(code, coracle_verify(c, NULL, NULL, &s, &err));
+    STATUS(code, coracle_root_verify(c, NULL, NULL, &s, &err));
     STATUS(code, coracle_container_stat_path(c, "x", "/", NULL, &s, &err));
-    STATUS(code, coracle_container_get_archive(c, "x", "/", NULL, &s, &stream, &err));
+    STATUS(code, coracle_container_get_archive(c, "x", "/", NULL, &stream, &s, &err));
     STATUS(code, coracle_container_put_archive(c, "x", "/", NULL, read_file, &number, NULL, &err));
-    STATUS(code, coracle_container_export(c, "x", &stream, &err));
-    STATUS(code, coracle_container_changes(c, "x", &s, &err));
+    STATUS(code, coracle_container_export(c, "x", NULL, &stream, &err));
+    STATUS(code, coracle_container_changes(c, "x", NULL, &s, &err));
     STATUS(code, coracle_container_commit(c, "x", NULL, NULL, NULL, &s, &err));
     STATUS(code, coracle_volume_list(c, NULL, &s, &err));
-    STATUS(code, coracle_volume_create(c, NULL, &s, &err));
+    STATUS(code, coracle_volume_create(c, NULL, NULL, &s, NULL, &err));
     STATUS(code, coracle_volume_inspect(c, "x", &s, &err));
-    STATUS(code, coracle_volume_remove(c, "x", &err));
-    STATUS(code, coracle_request(c, "GET", "/_ping", NULL, NULL, 0, NULL, &number, &stream, &err));
-    STATUS(code, coracle_submit(c, "GET", "/_ping", NULL, NULL, 0, NULL, &err));
+    STATUS(code, coracle_volume_remove(c, "x", NULL, &err));
+    STATUS(code, coracle_http_request(c, "GET", "/_ping", NULL, NULL, 0, NULL, &number, &stream, &err));
     STATUS(code, coracle_http_connect(c, &number, &err));
     STATUS(code, coracle_http_serve(c, NULL, &number, 1, &server, &err));
-    STATUS(code, coracle_reload(c, "[]", NULL, &err));
+    STATUS(code, coracle_engine_reload(c, "[]", NULL, &err));
     CHECK(coracle_ref(c) == NULL, "");
     (void)buffer;
 }
@@ -122,21 +118,21 @@ static void handles(coracle *engine, char **argv) {
     coracle_close(other);
     coracle_close(NULL);
     char *json = NULL;
-    OK(coracle_info(again, &json, &err));
+    OK(coracle_engine_info(again, NULL, &json, &err));
     coracle_free(json);
     coracle_close(again);
-    OK(coracle_info(engine, &json, &err));
+    OK(coracle_engine_info(engine, NULL, &json, &err));
     coracle_free(json);
 
     /* A handle of another type. */
     coracle_op *op = NULL;
-    OK(coracle_op_new(&op));
+    OK(coracle_op_new(0, &op, &err));
     every_function((coracle *)op, CORACLE_EMISUSE);
     int32_t number = 0;
     char buffer[8];
     coracle_frame frame = CORACLE_FRAME_INIT;
     const char *text = NULL;
-    STATUS(CORACLE_EMISUSE, coracle_session_read((coracle_session *)op, &number, buffer, sizeof buffer, NULL, &err));
+    STATUS(CORACLE_EMISUSE, coracle_session_read((coracle_session *)op, buffer, sizeof buffer, NULL, &number, &err));
     STATUS(CORACLE_EMISUSE, coracle_session_write((coracle_session *)op, buffer, sizeof buffer, NULL, &err));
     STATUS(CORACLE_EMISUSE, coracle_session_close_stdin((coracle_session *)op, &err));
     STATUS(CORACLE_EMISUSE, coracle_session_resize((coracle_session *)op, 1, 1, &err));
@@ -145,21 +141,16 @@ static void handles(coracle *engine, char **argv) {
     CHECK(coracle_session_take_fd((coracle_session *)op, 0) == CORACLE_EMISUSE, "");
     CHECK(coracle_stream_fd((coracle_stream *)op) == CORACLE_EMISUSE, "");
     STATUS(CORACLE_EMISUSE, coracle_stream_read((coracle_stream *)op, buffer, sizeof buffer, NULL, &err));
-    STATUS(CORACLE_EMISUSE, coracle_stream_next((coracle_stream *)op, &frame, NULL, &err));
+    STATUS(CORACLE_EMISUSE, coracle_stream_next((coracle_stream *)op, NULL, &frame, &err));
     CHECK(coracle_stream_lost((coracle_stream *)op) == CORACLE_EMISUSE, "");
     CHECK(coracle_events_fd((coracle_events *)op) == CORACLE_EMISUSE, "");
     STATUS(CORACLE_EMISUSE, coracle_events_next((coracle_events *)op, 0, &text, &err));
-    char *result = (char *)1;
-    CHECK(coracle_wait_fd((coracle_wait *)op) == CORACLE_EMISUSE, "");
-    STATUS(CORACLE_EMISUSE, coracle_wait_result((coracle_wait *)op, &result, &err));
-    CHECK(result == NULL, "");
-    coracle_wait_free((coracle_wait *)op);
     coracle_session_free((coracle_session *)op);
     coracle_stream_free((coracle_stream *)op);
     coracle_events_free((coracle_events *)op);
     char *addresses = (char *)1;
     STATUS(CORACLE_EMISUSE, coracle_http_server_addresses((coracle_http_server *)op, &addresses, &err));
-    STATUS(CORACLE_EMISUSE, coracle_http_server_shutdown((coracle_http_server *)op, 0, &err));
+    STATUS(CORACLE_EMISUSE, coracle_http_server_shutdown((coracle_http_server *)op, 0, NULL, &err));
     coracle_http_server_free((coracle_http_server *)op);
     coracle_http_server_free(NULL);
     coracle_close((coracle *)op);
@@ -171,14 +162,22 @@ static void handles(coracle *engine, char **argv) {
     coracle_op_set_timeout(op, 1);
     coracle_op_set_progress(op, NULL, NULL, NULL, 0);
     CHECK(coracle_op_fd(op) == CORACLE_EMISUSE && coracle_op_fd(NULL) == CORACLE_EINVALID, "");
-    coracle_stream *stream = NULL;
-    STATUS(CORACLE_EMISUSE, coracle_op_result(op, &number, &stream, &err));
-    CHECK(coracle_op_new(NULL) == CORACLE_EINVALID, "");
-    STATUS(CORACLE_EMISUSE, coracle_container_wait(engine, "x", op, &number, &err));
+    coracle_result result = CORACLE_RESULT_INIT;
+    STATUS(CORACLE_EMISUSE, coracle_op_result(op, &result, &err));
+    STATUS(CORACLE_EINVALID, coracle_op_result(op, NULL, &err));
+    CHECK(coracle_read_fd((void *)(intptr_t)-1, buffer, sizeof buffer) == -EBADF, "no descriptor");
+    STATUS(CORACLE_EINVALID, coracle_image_load(engine, coracle_read_fd, (void *)(intptr_t)-1, NULL, &json, &err));
+    MESSAGE(CORACLE_EINVALID, coracle_op_new(0, NULL, &err), "out is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_op_new(8, &op, &err), "flags");
+    OK(coracle_op_new(0, &op, &err));
+    MESSAGE(CORACLE_EMISUSE, coracle_op_result(op, &result, &err), "CORACLE_OP_NONBLOCK");
+    CHECK(coracle_op_fd(op) == CORACLE_EMISUSE, "an operation that blocks");
+    coracle_op_free(op);
+    STATUS(CORACLE_EMISUSE, coracle_container_wait(engine, "x", NULL, op, &number, NULL, &err));
 
     /* Errors of errors. */
-    STATUS(CORACLE_ENOT_FOUND, coracle_container_pause(engine, "none", &err));
-    CHECK(coracle_container_pause(engine, "none", &err) == CORACLE_ENOT_FOUND, "");
+    STATUS(CORACLE_ENOT_FOUND, coracle_container_pause(engine, "none", NULL, &err));
+    CHECK(coracle_container_pause(engine, "none", NULL, &err) == CORACLE_ENOT_FOUND, "");
     coracle_error *kept = err;
     CHECK(coracle_error_http_status(kept) == 404 && !strcmp(coracle_error_message(kept), "No such container: none"), "");
     coracle_error_free(kept);
@@ -188,7 +187,7 @@ static void handles(coracle *engine, char **argv) {
     CHECK(!strcmp(coracle_error_detail(NULL), "{}") && coracle_error_code(NULL) == 0, "");
     CHECK(coracle_error_errno(NULL) == 0 && coracle_error_http_status(NULL) == 0, "");
     err = NULL;
-    CHECK(coracle_container_pause(engine, "none", NULL) == CORACLE_ENOT_FOUND, "err may be NULL");
+    CHECK(coracle_container_pause(engine, "none", NULL, NULL) == CORACLE_ENOT_FOUND, "err may be NULL");
     err = (coracle_error *)1;
     CHECK(coracle_image_list(engine, NULL, &json, &err) == CORACLE_OK && err == NULL, "err is written on success too");
     coracle_free(json);
@@ -201,30 +200,29 @@ static void every_text(coracle *c, const char *bad) {
     coracle_stream *stream = NULL;
     int32_t number = 0;
     coracle_op *op = NULL;
-    OK(coracle_op_new(&op));
-    STATUS(CORACLE_EINVALID, coracle_container_create(c, NULL, bad, NULL, &s, &err));
+    OK(coracle_op_new(0, &op, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_create(c, NULL, bad, NULL, &s, NULL, &err));
     STATUS(CORACLE_EINVALID, coracle_container_inspect(c, bad, 0, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_container_start(c, bad, NULL, NULL, &session, &err));
     STATUS(CORACLE_EINVALID, coracle_container_stop(c, bad, 0, NULL, &err));
     STATUS(CORACLE_EINVALID, coracle_container_restart(c, bad, 0, NULL, &err));
-    STATUS(CORACLE_EINVALID, coracle_container_kill(c, bad, NULL, &err));
-    STATUS(CORACLE_EINVALID, coracle_container_pause(c, bad, &err));
-    STATUS(CORACLE_EINVALID, coracle_container_unpause(c, bad, &err));
-    STATUS(CORACLE_EINVALID, coracle_container_wait(c, bad, NULL, &number, &err));
-    STATUS(CORACLE_EINVALID, coracle_container_wait_for(c, bad, NULL, NULL, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_kill(c, bad, NULL, NULL, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_pause(c, bad, NULL, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_unpause(c, bad, NULL, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_wait(c, bad, NULL, NULL, &number, NULL, &err));
     STATUS(CORACLE_EINVALID, coracle_container_pidfd(c, bad, &number, &err));
     STATUS(CORACLE_EINVALID, coracle_container_remove(c, bad, 0, NULL, &err));
     STATUS(CORACLE_EINVALID, coracle_container_rename(c, bad, "y", &err));
     STATUS(CORACLE_EINVALID, coracle_network_inspect(c, bad, &s, &err));
-    STATUS(CORACLE_EINVALID, coracle_network_create(c, bad, &s, &err));
-    STATUS(CORACLE_EINVALID, coracle_network_remove(c, bad, &err));
+    STATUS(CORACLE_EINVALID, coracle_network_create(c, bad, NULL, &s, NULL, &err));
+    STATUS(CORACLE_EINVALID, coracle_network_remove(c, bad, NULL, &err));
     STATUS(CORACLE_EINVALID, coracle_network_connect(c, bad, "{}", NULL, &err));
     STATUS(CORACLE_EINVALID, coracle_network_disconnect(c, "x", bad, NULL, &err));
     STATUS(CORACLE_EINVALID, coracle_container_rename(c, "x", bad, &err));
     STATUS(CORACLE_EINVALID, coracle_container_top(c, bad, NULL, &s, &err));
-    STATUS(CORACLE_EINVALID, coracle_container_update(c, bad, "{}", &s, &err));
-    STATUS(CORACLE_EINVALID, coracle_container_update(c, "x", bad, &s, &err));
-    STATUS(CORACLE_EINVALID, coracle_container_stats(c, bad, NULL, &stream, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_update(c, bad, "{}", NULL, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_update(c, "x", bad, NULL, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_stats(c, bad, NULL, NULL, &stream, &err));
     STATUS(CORACLE_EINVALID, coracle_container_logs(c, bad, NULL, NULL, &stream, &err));
     STATUS(CORACLE_EINVALID, coracle_container_attach(c, bad, NULL, NULL, NULL, &session, &err));
     STATUS(CORACLE_EINVALID, coracle_exec_create(c, bad, "{}", &s, &err));
@@ -236,25 +234,23 @@ static void every_text(coracle *c, const char *bad) {
     STATUS(CORACLE_EINVALID, coracle_image_save(c, bad, NULL, &stream, &err));
     STATUS(CORACLE_EINVALID, coracle_container_stat_path(c, bad, "/", NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_container_stat_path(c, "x", bad, NULL, &s, &err));
-    STATUS(CORACLE_EINVALID, coracle_container_get_archive(c, bad, "/", NULL, NULL, &stream, &err));
-    STATUS(CORACLE_EINVALID, coracle_container_get_archive(c, "x", bad, NULL, NULL, &stream, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_get_archive(c, bad, "/", NULL, &stream, NULL, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_get_archive(c, "x", bad, NULL, &stream, NULL, &err));
     STATUS(CORACLE_EINVALID, coracle_container_put_archive(c, bad, "/", NULL, read_file, &number, NULL, &err));
     STATUS(CORACLE_EINVALID, coracle_container_put_archive(c, "x", bad, NULL, read_file, &number, NULL, &err));
-    STATUS(CORACLE_EINVALID, coracle_container_export(c, bad, &stream, &err));
-    STATUS(CORACLE_EINVALID, coracle_container_changes(c, bad, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_export(c, bad, NULL, &stream, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_changes(c, bad, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_container_commit(c, bad, NULL, NULL, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_volume_inspect(c, bad, &s, &err));
-    STATUS(CORACLE_EINVALID, coracle_volume_remove(c, bad, &err));
+    STATUS(CORACLE_EINVALID, coracle_volume_remove(c, bad, NULL, &err));
     STATUS(CORACLE_EINVALID, coracle_image_search(c, bad, NULL, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_image_inspect(c, bad, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_image_history(c, bad, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_image_tag(c, bad, "y", &err));
     STATUS(CORACLE_EINVALID, coracle_image_tag(c, "x", bad, &err));
-    STATUS(CORACLE_EINVALID, coracle_image_remove(c, bad, 0, &s, &err));
-    STATUS(CORACLE_EINVALID, coracle_request(c, bad, "/_ping", NULL, NULL, 0, NULL, &number, &stream, &err));
-    STATUS(CORACLE_EINVALID, coracle_request(c, "GET", bad, NULL, NULL, 0, NULL, &number, &stream, &err));
-    STATUS(CORACLE_EINVALID, coracle_submit(c, bad, "/_ping", NULL, NULL, 0, op, &err));
-    STATUS(CORACLE_EINVALID, coracle_submit(c, "GET", bad, NULL, NULL, 0, op, &err));
+    STATUS(CORACLE_EINVALID, coracle_image_remove(c, bad, 0, NULL, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_http_request(c, bad, "/_ping", NULL, NULL, 0, NULL, &number, &stream, &err));
+    STATUS(CORACLE_EINVALID, coracle_http_request(c, "GET", bad, NULL, NULL, 0, NULL, &number, &stream, &err));
     coracle_op_free(op);
 }
 
@@ -266,32 +262,31 @@ static void every_document(coracle *c, const char *bad) {
     coracle_events *events = NULL;
     int32_t number = 0;
     coracle_op *op = NULL;
-    OK(coracle_op_new(&op));
+    OK(coracle_op_new(0, &op, &err));
     STATUS(CORACLE_EINVALID, coracle_container_list(c, bad, &s, &err));
-    STATUS(CORACLE_EINVALID, coracle_container_create(c, NULL, bad, NULL, &s, &err));
-    STATUS(CORACLE_EINVALID, coracle_container_update(c, "x", bad, &s, &err));
-    STATUS(CORACLE_EINVALID, coracle_container_stats(c, "x", bad, &stream, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_create(c, NULL, bad, NULL, &s, NULL, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_update(c, "x", bad, NULL, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_stats(c, "x", bad, NULL, &stream, &err));
     STATUS(CORACLE_EINVALID, coracle_container_logs(c, "x", bad, NULL, &stream, &err));
     STATUS(CORACLE_EINVALID, coracle_container_attach(c, "x", NULL, bad, NULL, &session, &err));
     STATUS(CORACLE_EINVALID, coracle_exec_create(c, "x", bad, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_events_open(c, bad, &events, &err));
     STATUS(CORACLE_EINVALID, coracle_image_list(c, bad, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_image_import(c, bad, read_file, &number, NULL, &s, &err));
-    STATUS(CORACLE_EINVALID, coracle_images_prune(c, bad, &s, &err));
-    STATUS(CORACLE_EINVALID, coracle_containers_prune(c, bad, NULL, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_image_prune(c, bad, NULL, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_prune(c, bad, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_image_search(c, bad, NULL, NULL, &s, &err));
-    STATUS(CORACLE_EINVALID, coracle_verify(c, bad, NULL, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_root_verify(c, bad, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_root_copy(c, "/nowhere/x", bad, NULL, &s, &err));
-    STATUS(CORACLE_EINVALID, coracle_import_docker(c, bad, NULL, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_root_import_docker(c, bad, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_root_copy(c, NULL, NULL, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_container_put_archive(c, "x", "/", bad, read_file, &number, NULL, &err));
     STATUS(CORACLE_EINVALID, coracle_container_commit(c, "x", bad, NULL, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_container_commit(c, "x", NULL, bad, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_volume_list(c, bad, &s, &err));
-    STATUS(CORACLE_EINVALID, coracle_volume_create(c, bad, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_volume_create(c, bad, NULL, &s, NULL, &err));
     STATUS(CORACLE_EINVALID, coracle_image_save(c, bad, NULL, &stream, &err));
-    STATUS(CORACLE_EINVALID, coracle_request(c, "GET", "/_ping", bad, NULL, 0, NULL, &number, &stream, &err));
-    STATUS(CORACLE_EINVALID, coracle_submit(c, "GET", "/_ping", bad, NULL, 0, op, &err));
+    STATUS(CORACLE_EINVALID, coracle_http_request(c, "GET", "/_ping", bad, NULL, 0, NULL, &number, &stream, &err));
     coracle_op_free(op);
 }
 
@@ -314,72 +309,68 @@ static void arguments(coracle *engine, char **argv) {
     coracle_events *events = NULL;
     coracle *other = NULL;
     coracle_op *op = NULL;
-    OK(coracle_op_new(&op));
+    OK(coracle_op_new(0, &op, &err));
 
     /* No place for the answer. */
     MESSAGE(CORACLE_EINVALID, coracle_open(argv[1], NULL, NULL, &err), "out is NULL");
-    MESSAGE(CORACLE_EINVALID, coracle_info(engine, NULL, &err), "out_json is NULL");
-    MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, NULL, "{}", NULL, NULL, &err), "out_json is NULL");
-    MESSAGE(CORACLE_EINVALID, coracle_container_wait(engine, "x", NULL, NULL, &err), "exit_code is NULL");
-    MESSAGE(CORACLE_EINVALID, coracle_container_wait_for(engine, "x", NULL, NULL, NULL, &err), "out_json is NULL");
-    MESSAGE(CORACLE_EINVALID, coracle_container_wait_begin(engine, "x", NULL, NULL, &err), "out is NULL");
-    MESSAGE(CORACLE_EINVALID, coracle_wait_result(NULL, NULL, &err), "out_json is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_engine_info(engine, NULL, NULL, &err), "out_json is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, NULL, "{}", NULL, NULL, NULL, &err), "out_id is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_container_wait(engine, "x", NULL, NULL, NULL, NULL, &err), "out_code is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_container_pidfd(engine, "x", NULL, &err), "out_fd is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_events_open(engine, NULL, NULL, &err), "out is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_http_connect(engine, NULL, &err), "out_fd is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_http_serve(engine, NULL, NULL, 0, NULL, &err), "out is NULL");
-    MESSAGE(CORACLE_EINVALID, coracle_request(engine, "GET", "/_ping", NULL, NULL, 0, NULL, NULL, NULL, &err), "out_body is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_http_request(engine, "GET", "/_ping", NULL, NULL, 0, NULL, NULL, NULL, &err), "out is NULL");
 
     /* Nothing where something must be. */
     MESSAGE(CORACLE_EINVALID, coracle_open(NULL, NULL, &other, &err), "root is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_open("", NULL, &other, &err), "root is empty");
     MESSAGE(CORACLE_EINVALID, coracle_container_inspect(engine, NULL, 0, &s, &err), "id is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_container_rename(engine, "x", NULL, &err), "name is NULL");
-    MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, NULL, NULL, NULL, &s, &err), "body_json is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, NULL, NULL, NULL, &s, NULL, &err), "body_json is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_exec_create(engine, "x", NULL, &s, &err), "body_json is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_image_load(engine, NULL, NULL, NULL, &s, &err), "tar is NULL");
-    MESSAGE(CORACLE_EINVALID, coracle_image_import(engine, NULL, NULL, NULL, NULL, &s, &err), "rootfs_tar is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_image_import(engine, NULL, NULL, NULL, NULL, &s, &err), "tar is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_image_build(engine, NULL, NULL, NULL, NULL, &s, &err), "no context");
     MESSAGE(CORACLE_EINVALID, coracle_image_build(engine, "{\"file\":\"FROM x\\nWHAT\"}", NULL, NULL, NULL, &s, &err), "line 2: unknown instruction: WHAT");
-    MESSAGE(CORACLE_EINVALID, coracle_image_build_dir(engine, NULL, -1, NULL, &s, &err), "ctx_dirfd is not an open directory");
-    MESSAGE(CORACLE_EINVALID, coracle_image_build_dir(engine, NULL, 999999, NULL, &s, &err), "ctx_dirfd");
+    MESSAGE(CORACLE_EINVALID, coracle_image_build_dir(engine, NULL, -1, NULL, &s, &err), "dirfd is not an open directory");
+    MESSAGE(CORACLE_EINVALID, coracle_image_build_dir(engine, NULL, 999999, NULL, &s, &err), "dirfd");
     MESSAGE(CORACLE_EINVALID, coracle_image_pull(engine, NULL, NULL, NULL, &s, &err), "ref is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_image_pull(engine, "127.0.0.1:1/x", "secret", NULL, &s, &err), "not a document of credentials");
     MESSAGE(CORACLE_EINTERNAL, coracle_image_pull(engine, "127.0.0.1:1/x", NULL, NULL, &s, &err), "onnection refused");
     MESSAGE(CORACLE_ENOT_FOUND, coracle_image_push(engine, "127.0.0.1:1/x", NULL, NULL, &s, &err), "does not exist locally");
-    MESSAGE(CORACLE_EINVALID, coracle_auth(engine, NULL, NULL, &s, &err), "auth_json is NULL");
-    MESSAGE(CORACLE_EINVALID, coracle_auth(engine, "{\"serveraddress\":\"a b\"}", NULL, &s, &err), "is not a registry");
+    MESSAGE(CORACLE_EINVALID, coracle_registry_auth(engine, NULL, NULL, &s, &err), "auth_json is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_registry_auth(engine, "{\"serveraddress\":\"a b\"}", NULL, &s, &err), "is not a registry");
     MESSAGE(CORACLE_EINVALID, coracle_image_save(engine, "[]", NULL, &stream, &err), "names no image");
     MESSAGE(CORACLE_EINVALID, coracle_image_tag(engine, "x", NULL, &err), "new_ref is NULL");
-    MESSAGE(CORACLE_EINVALID, coracle_request(engine, NULL, "/", NULL, NULL, 0, NULL, NULL, &stream, &err), "method is NULL");
-    MESSAGE(CORACLE_EINVALID, coracle_request(engine, "GET", "x", NULL, NULL, 0, NULL, NULL, &stream, &err), "target");
-    MESSAGE(CORACLE_EINVALID, coracle_request(engine, "POST", "/", NULL, NULL, 3, NULL, NULL, &stream, &err), "body is NULL");
-    MESSAGE(CORACLE_EINVALID, coracle_submit(engine, "GET", "/_ping", NULL, NULL, 0, NULL, &err), "op is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_http_request(engine, NULL, "/", NULL, NULL, 0, NULL, NULL, &stream, &err), "method is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_http_request(engine, "GET", "x", NULL, NULL, 0, NULL, NULL, &stream, &err), "target");
+    MESSAGE(CORACLE_EINVALID, coracle_http_request(engine, "POST", "/", NULL, NULL, 3, NULL, NULL, &stream, &err), "body is NULL");
 
     /* Text that is none. */
     MESSAGE(CORACLE_EINVALID, coracle_container_inspect(engine, BAD, 0, &s, &err), "id is not UTF-8");
-    MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, BAD, "{}", NULL, &s, &err), "name is not UTF-8");
-    MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, NULL, BAD, NULL, &s, &err), "body_json is not UTF-8");
+    MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, BAD, "{}", NULL, &s, NULL, &err), "name is not UTF-8");
+    MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, NULL, BAD, NULL, &s, NULL, &err), "body_json is not UTF-8");
     MESSAGE(CORACLE_EINVALID, coracle_container_list(engine, BAD, &s, &err), "query_json is not UTF-8");
-    MESSAGE(CORACLE_EINVALID, coracle_container_kill(engine, "x", BAD, &err), "signal is not UTF-8");
-    MESSAGE(CORACLE_EINVALID, coracle_request(engine, BAD, "/", NULL, NULL, 0, NULL, NULL, &stream, &err), "method is not UTF-8");
+    MESSAGE(CORACLE_EINVALID, coracle_container_kill(engine, "x", BAD, NULL, &err), "signal is not UTF-8");
+    MESSAGE(CORACLE_EINVALID, coracle_http_request(engine, BAD, "/", NULL, NULL, 0, NULL, NULL, &stream, &err), "method is not UTF-8");
     CHECK(coracle_has_feature(BAD) == 0 && coracle_has_feature(NULL) == 0 && coracle_has_feature("exec") == 1, "");
 
     /* Documents that are none. */
     static const char *const documents[] = {"", "{", "[]", "3", "null x", "{\"Image\":3}", "{\"HostConfig\":[]}", "{\"Env\":\"A=1\"}"};
     for (size_t i = 0; i < sizeof documents / sizeof *documents; i++)
-        MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, NULL, documents[i], NULL, &s, &err), "body_json: ");
+        MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, NULL, documents[i], NULL, &s, NULL, &err), "body_json: ");
     /* Members that nothing knows, and those that are known and not there. */
-    MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, NULL, "{\"HostConfig\":{\"ReadonlyRootfss\":true}}", NULL, &s, &err),
+    MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, NULL, "{\"HostConfig\":{\"ReadonlyRootfss\":true}}", NULL, &s, NULL, &err),
             "body_json: HostConfig.ReadonlyRootfss is not a known member: the nearest is ReadonlyRootfs");
-    MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, NULL, "{\"image\":\"x\"}", NULL, &s, &err), "the nearest is Image");
-    MESSAGE(CORACLE_EUNSUPPORTED, coracle_container_create(engine, NULL, "{\"StopTimeout\":3}", NULL, &s, &err), "StopTimeout is not supported");
-    MESSAGE(CORACLE_EINVALID, coracle_container_update(engine, "x", "{\"Memmory\":1}", &s, &err), "the nearest is Memory");
-    MESSAGE(CORACLE_EUNSUPPORTED, coracle_container_update(engine, "x", "{\"Ulimits\":[{\"Name\":\"core\"}]}", &s, &err), "Ulimits");
+    MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, NULL, "{\"image\":\"x\"}", NULL, &s, NULL, &err), "the nearest is Image");
+    MESSAGE(CORACLE_EUNSUPPORTED, coracle_container_create(engine, NULL, "{\"StopTimeout\":3}", NULL, &s, NULL, &err), "StopTimeout is not supported");
+    MESSAGE(CORACLE_EINVALID, coracle_container_update(engine, "x", "{\"Memmory\":1}", NULL, &s, &err), "the nearest is Memory");
+    MESSAGE(CORACLE_EUNSUPPORTED, coracle_container_update(engine, "x", "{\"Ulimits\":[{\"Name\":\"core\"}]}", NULL, &s, &err), "Ulimits");
     MESSAGE(CORACLE_EINVALID, coracle_exec_create(engine, "x", "{\"cmd\":[]}", &s, &err), "the nearest is Cmd");
     MESSAGE(CORACLE_EINVALID, coracle_container_commit(engine, "x", NULL, "{\"Envs\":[]}", NULL, &s, &err), "the nearest is Env");
-    MESSAGE(CORACLE_EINVALID, coracle_volume_create(engine, "{\"Naem\":\"x\"}", &s, &err), "the nearest is Name");
-    MESSAGE(CORACLE_EINVALID, coracle_network_create(engine, "{\"Subnet\":\"x\"}", &s, &err), "Subnet is not a known member");
+    MESSAGE(CORACLE_EINVALID, coracle_volume_create(engine, "{\"Naem\":\"x\"}", NULL, &s, NULL, &err), "the nearest is Name");
+    MESSAGE(CORACLE_EINVALID, coracle_network_create(engine, "{\"Subnet\":\"x\"}", NULL, &s, NULL, &err), "Subnet is not a known member");
     MESSAGE(CORACLE_EINVALID, coracle_network_connect(engine, "x", "{\"container\":\"x\"}", NULL, &err), "the nearest is Container");
     MESSAGE(CORACLE_EINVALID, coracle_network_disconnect(engine, "x", "{\"Forced\":true}", NULL, &err), "the nearest is Force");
     MESSAGE(CORACLE_EINVALID, coracle_container_list(engine, "{\"al\":true}", &s, &err), "query_json: al is not a known member: the nearest is all");
@@ -390,9 +381,9 @@ static void arguments(coracle *engine, char **argv) {
     MESSAGE(CORACLE_EINVALID, coracle_container_logs(engine, "x", "{\"since\":\"soon\"}", NULL, &stream, &err), "since");
     MESSAGE(CORACLE_EINVALID, coracle_events_open(engine, "{\"after\":-1}", &events, &err), "after");
     MESSAGE(CORACLE_EINVALID, coracle_image_save(engine, "{}", NULL, &stream, &err), "refs_json: ");
-    MESSAGE(CORACLE_EINVALID, coracle_reload(engine, NULL, NULL, &err), "labels_json is NULL");
-    MESSAGE(CORACLE_EINVALID, coracle_reload(engine, "{}", NULL, &err), "labels_json: ");
-    MESSAGE(CORACLE_EINVALID, coracle_reload(engine, "[]", "{\"a\":1}", &err), "settings_json: ");
+    MESSAGE(CORACLE_EINVALID, coracle_engine_reload(engine, NULL, NULL, &err), "labels_json is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_engine_reload(engine, "{}", NULL, &err), "labels_json: ");
+    MESSAGE(CORACLE_EINVALID, coracle_engine_reload(engine, "[]", "{\"a\":1}", &err), "settings_json: ");
     coracle_http_server *server = NULL;
     MESSAGE(CORACLE_EINVALID, coracle_http_serve(engine, NULL, NULL, 0, &server, &err), "needs an address");
     MESSAGE(CORACLE_EINVALID, coracle_http_serve(engine, "{\"Adresses\":[]}", NULL, 0, &server, &err), "the nearest is Addresses");
@@ -403,11 +394,11 @@ static void arguments(coracle *engine, char **argv) {
     MESSAGE(CORACLE_EINVALID, coracle_http_serve(engine, NULL, (int32_t[]){999999}, 1, &server, &err), "fds: descriptor 999999");
     MESSAGE(CORACLE_EINVALID, coracle_http_serve(engine, NULL, (int32_t[]){1}, 1, &server, &err), "");
     CHECK(server == NULL, "");
-    MESSAGE(CORACLE_EINVALID, coracle_request(engine, "GET", "/", "{\"a\":1}", NULL, 0, NULL, NULL, &stream, &err), "headers_json: ");
+    MESSAGE(CORACLE_EINVALID, coracle_http_request(engine, "GET", "/", "{\"a\":1}", NULL, 0, NULL, NULL, &stream, &err), "headers_json: ");
 
     /* Flags and sized structs. */
     MESSAGE(CORACLE_EINVALID, coracle_container_remove(engine, "x", 1u << 20, NULL, &err), "flags");
-    MESSAGE(CORACLE_EINVALID, coracle_image_remove(engine, "x", 4, &s, &err), "flags");
+    MESSAGE(CORACLE_EINVALID, coracle_image_remove(engine, "x", 4, NULL, &s, &err), "flags");
     coracle_io io = CORACLE_IO_INIT;
     io.size = 0;
     MESSAGE(CORACLE_EINVALID, coracle_container_start(engine, "x", &io, NULL, &session, &err), "io.size");
@@ -430,16 +421,13 @@ static void arguments(coracle *engine, char **argv) {
     MESSAGE(CORACLE_EINVALID, coracle_open(argv[1], &options, &other, &err), "data-root");
     options.config_json = NULL, options.flags = 4;
     MESSAGE(CORACLE_EINVALID, coracle_open(argv[1], &options, &other, &err), "opt.flags");
-    CHECK(coracle_set_log(99, NULL, NULL, NULL) == CORACLE_EINVALID, "");
+    CHECK(coracle_set_log(99, NULL, NULL, NULL, &err) == CORACLE_EINVALID, "");
     CHECK(!strcmp(coracle_status_name(-7004), "NOT_FOUND") && !strcmp(coracle_status_name(12345), "UNKNOWN"), "");
 
     /* What failed wrote its outs all the same. */
     s = (char *)1, number = 7;
     STATUS(CORACLE_ENOT_FOUND, coracle_container_inspect(engine, "none", 0, &s, &err));
     STATUS(CORACLE_ENOT_FOUND, coracle_container_pidfd(engine, "none", &number, &err));
-    coracle_wait *wait = (coracle_wait *)1;
-    STATUS(CORACLE_ENOT_FOUND, coracle_container_wait_begin(engine, "none", NULL, &wait, &err));
-    CHECK(wait == NULL, "");
     CHECK(s == NULL && number == -1, "");
     coracle_op_free(op);
 }
@@ -538,31 +526,35 @@ static void waiting(coracle *engine, const char *image) {
     OK(coracle_container_start(engine, id, &io, NULL, &session, &err));
 
     coracle_op *op = within(50);
-    STATUS(CORACLE_ETIMEOUT, coracle_container_wait(engine, id, op, &code, &err));
+    STATUS(CORACLE_ETIMEOUT, coracle_container_wait(engine, id, NULL, op, &code, NULL, &err));
     CHECK(code == -1, "");
     coracle_op_set_timeout(op, -1);
 
     coracle_op_set_progress(op, on_beat, &answer, on_drop, 10);
-    CHECK(coracle_container_wait(engine, id, op, &code, &err) == CORACLE_ECALLBACK, coracle_error_message(err));
+    CHECK(coracle_container_wait(engine, id, NULL, op, &code, NULL, &err) == CORACLE_ECALLBACK, coracle_error_message(err));
     CHECK(beats == 4 && pthread_equal(beat_thread, pthread_self()), "heartbeats come on the calling thread");
     CHECK(has(coracle_error_detail(err), "{\"callback\":42}"), coracle_error_detail(err));
     coracle_error_free(err);
-    STATUS(CORACLE_EMISUSE, coracle_submit(engine, "GET", "/_ping", NULL, NULL, 0, op, &err));
+    coracle_op *begun = NULL;
+    OK(coracle_op_new(CORACLE_OP_NONBLOCK, &begun, &err));
+    coracle_op_set_progress(begun, on_beat, &answer, NULL, 10);
+    STATUS(CORACLE_EMISUSE, coracle_container_wait(engine, id, NULL, begun, NULL, NULL, &err));
+    coracle_op_free(begun);
     CHECK(drops == 0, "");
     coracle_op_set_progress(op, NULL, NULL, NULL, 0);
     CHECK(drops == 1, "the drop function came once");
 
     pthread_t thread;
     pthread_create(&thread, NULL, cancel_later, op);
-    STATUS(CORACLE_ECANCELLED, coracle_container_wait(engine, id, op, &code, &err));
+    STATUS(CORACLE_ECANCELLED, coracle_container_wait(engine, id, NULL, op, &code, NULL, &err));
     pthread_join(thread, NULL);
-    STATUS(CORACLE_ECANCELLED, coracle_container_wait(engine, id, op, &code, &err));
+    STATUS(CORACLE_ECANCELLED, coracle_container_wait(engine, id, NULL, op, &code, NULL, &err));
     coracle_op_free(op);
 
     /* From a signal handler. */
     struct sigaction action = {.sa_handler = on_alarm}, old;
     struct itimerval soon = {{0, 0}, {0, 50000}};
-    coracle_op_new(&alarm_op);
+    coracle_op_new(0, &alarm_op, &err);
     sigaction(SIGALRM, &action, &old);
     setitimer(ITIMER_REAL, &soon, NULL);
     STATUS(CORACLE_ECANCELLED, coracle_session_wait(session, alarm_op, &code, &err));
@@ -572,13 +564,13 @@ static void waiting(coracle *engine, const char *image) {
     /* Nobody reads its stdin: no SIGPIPE; an error once the process has ended. */
     char text[64] = "";
     op = within(LONG);
-    CHECK(coracle_session_read(session, NULL, text, sizeof text, op, &err) == 7, text);
+    CHECK(coracle_session_read(session, text, sizeof text, op, NULL, &err) == 7, text);
     char big[65536];
     memset(big, 'x', sizeof big);
     int64_t count = 1;
     for (int i = 0; i < 100 && count > 0; i++) count = coracle_session_write(session, big, sizeof big, op, &err);
     CHECK(count > 0, coracle_error_message(err));
-    OK(coracle_container_kill(engine, id, NULL, &err));
+    OK(coracle_container_kill(engine, id, NULL, NULL, &err));
     /* Its monitor takes input until it learns of the end. */
     while (count > 0) count = coracle_session_write(session, big, sizeof big, op, &err);
     CHECK(count == CORACLE_EIO && coracle_error_errno(err) == EPIPE, coracle_error_message(err));
@@ -586,8 +578,8 @@ static void waiting(coracle *engine, const char *image) {
     coracle_op_free(op);
 
     /* Sessions: lengths, channels, streams that were taken. */
-    STATUS(CORACLE_EINVALID, coracle_session_read(session, NULL, text, 0, NULL, &err));
-    STATUS(CORACLE_EINVALID, coracle_session_read(session, NULL, NULL, 4, NULL, &err));
+    STATUS(CORACLE_EINVALID, coracle_session_read(session, text, 0, NULL, NULL, &err));
+    STATUS(CORACLE_EINVALID, coracle_session_read(session, NULL, 4, NULL, NULL, &err));
     CHECK(coracle_session_fd(session, 3) == CORACLE_EINVALID, "");
     int fd = coracle_session_take_fd(session, CORACLE_STDOUT);
     CHECK(fd >= 0 && (fcntl(fd, F_GETFD) & FD_CLOEXEC), "");
@@ -634,9 +626,9 @@ static void freed_meanwhile(coracle *engine) {
 static void forked(coracle *engine, char **argv) {
     coracle_op *op = NULL;
     coracle_events *events = NULL;
-    OK(coracle_op_new(&op));
+    OK(coracle_op_new(0, &op, &err));
     OK(coracle_events_open(engine, NULL, &events, &err));
-    CHECK(coracle_container_pause(engine, "none", &err) == CORACLE_ENOT_FOUND, "");
+    CHECK(coracle_container_pause(engine, "none", NULL, &err) == CORACLE_ENOT_FOUND, "");
     coracle_error *from_parent = err;
     fflush(NULL);
     pid_t child = fork();
@@ -677,7 +669,7 @@ static void forked(coracle *engine, char **argv) {
     char *json = NULL;
     STATUS(CORACLE_AGAIN, coracle_events_next(events, 0, &text, &err));
     int32_t code = 0;
-    STATUS(CORACLE_ENOT_FOUND, coracle_container_wait(engine, "none", op, &code, &err));
+    STATUS(CORACLE_ENOT_FOUND, coracle_container_wait(engine, "none", NULL, op, &code, NULL, &err));
     OK(coracle_container_list(engine, NULL, &json, &err));
     coracle_free(json);
     coracle_events_free(events);
@@ -698,7 +690,7 @@ static void orders(coracle *unused, char **argv, const char *image) {
     STATUS(CORACLE_EINVALID, coracle_stream_read(stream, NULL, 10, NULL, &err));
     coracle_frame frame = CORACLE_FRAME_INIT;
     frame.size = 3;
-    STATUS(CORACLE_EINVALID, coracle_stream_next(stream, &frame, NULL, &err));
+    STATUS(CORACLE_EINVALID, coracle_stream_next(stream, NULL, &frame, &err));
     STATUS(CORACLE_EINVALID, coracle_stream_next(stream, NULL, NULL, &err));
     coracle_stream_free(stream);
     coracle_stream_free(stream);

@@ -8,7 +8,7 @@ from ctypes import byref, c_int32, c_void_p, sizeof
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence
 
-from ._library import UNCHANGED, Io, Op, Source, call, call_json, call_text, document, text
+from ._library import UNCHANGED, Io, Op, Source, call, call_json, call_text, document, take_text, text
 from .images import Archive, opened
 from .streams import Body, Logs, Session
 
@@ -97,25 +97,26 @@ class Container:
         """Sends a signal; without one SIGKILL, whose effect it waits for."""
         # int: a member of signal.Signals is its number.
         name = str(int(signal)) if isinstance(signal, int) else signal
-        call("container_kill", *self._me, text(name))
+        call("container_kill", *self._me, text(name), None)
 
     def pause(self) -> None:
-        call("container_pause", *self._me)
+        call("container_pause", *self._me, None)
 
     def unpause(self) -> None:
-        call("container_unpause", *self._me)
+        call("container_unpause", *self._me, None)
 
     def wait(self, timeout: Optional[float] = None) -> int:
         """Waits until it does not run: its exit code, 128 + n where signal n ended it."""
         code = c_int32()
         with Op(timeout) as op:
-            op.call("container_wait", *self._me, op.handle, byref(code))
+            op.call("container_wait", *self._me, None, op.handle, byref(code), None)
         return code.value
 
     def wait_for(self, condition: str, timeout: Optional[float] = None) -> dict[str, Any]:
         """Waits for "not-running", "next-exit" or "removed": {"StatusCode": 0}, with "Error" where the removal failed."""
         with Op(timeout) as op:
-            return json.loads(op.call_text("container_wait_for", *self._me, text(condition), op.handle))  # type: ignore[no-any-return]
+            arguments = (*self._me, text(condition), op.handle, byref(c_int32()))
+            return json.loads(op.call_text("container_wait", *arguments))  # type: ignore[no-any-return]
 
     def pidfd(self) -> int:
         """A descriptor, the caller's to close, that is readable when its first process ended."""
@@ -137,13 +138,13 @@ class Container:
 
     def update(self, **changes: Any) -> "list[str]":
         """Changes limits and restart policy, as in POST /containers/{id}/update: `update(Memory=1 << 26)`: warnings."""
-        answer = call_json("container_update", *self._me, document(changes))
+        answer = call_json("container_update", *self._me, document(changes), None)
         return answer.get("Warnings") or []
 
     def stats(self) -> dict[str, Any]:
         """What it uses now: the document of GET /containers/{id}/stats."""
         stream = c_void_p()
-        call("container_stats", *self._me, document({"stream": False, "one-shot": True}), byref(stream))
+        call("container_stats", *self._me, document({"stream": False, "one-shot": True}), None, byref(stream))
         with Body(stream) as body:
             return json.loads(body.read())  # type: ignore[no-any-return]
 
@@ -156,7 +157,7 @@ class Container:
         """Its files at `path` as a tar, a file to read to its end."""
         stream = c_void_p()
         with Op() as op:
-            op.call("container_get_archive", *self._me, text(path), op.handle, None, byref(stream))
+            op.call("container_get_archive", *self._me, text(path), op.handle, byref(stream), None)
             return Body(stream)
 
     def put_archive(self, path: str, archive: Archive, *, timeout: Optional[float] = None) -> None:
@@ -169,12 +170,12 @@ class Container:
     def export(self) -> Body:
         """Its whole file system as a tar, without binds and volumes."""
         stream = c_void_p()
-        call("container_export", *self._me, byref(stream))
+        call("container_export", *self._me, None, byref(stream))
         return Body(stream)
 
     def changes(self) -> "list[dict[str, Any]]":
         """What it changed of its image: `Path` and `Kind` (0 modified, 1 added, 2 deleted)."""
-        return call_json("container_changes", *self._me)  # type: ignore[no-any-return]
+        return call_json("container_changes", *self._me, None)  # type: ignore[no-any-return]
 
     def commit(self, repo: str = "", tag: str = "", *, timeout: Optional[float] = None, **query: Any) -> str:
         """Makes an image of it: its id; query: comment, author, pause, changes."""
@@ -280,14 +281,16 @@ class Containers:
     def prune(self, timeout: Optional[float] = None, **filters: "list[str]") -> "dict[str, Any]":
         """Removes those that do not run, or of them those that the filters of a list choose; volumes stay."""
         with Op(timeout) as op:
-            answer = op.call_text("containers_prune", self._engine.pointer, document(filters), op.handle)
+            answer = op.call_text("container_prune", self._engine.pointer, document(filters), op.handle)
             return json.loads(answer)  # type: ignore[no-any-return]
 
     def create_from(self, body: Mapping[str, Any], name: Optional[str] = None) -> Container:
         """Creates a container of a whole create body of the HTTP API."""
+        id = c_void_p()
         with Op() as op:
-            answer = op.call_text("container_create", self._engine.pointer, text(name), document(body), op.handle)
-        return Container(self._engine, json.loads(answer)["Id"])
+            arguments = (self._engine.pointer, text(name), document(body), op.handle)
+            op.call("container_create", *arguments, byref(id), None)
+        return Container(self._engine, take_text(id))
 
     def get(self, id: str) -> Container:
         """The one of that name, id or beginning of an id; NotFound where there is none."""

@@ -40,15 +40,15 @@ class Engine:
 
     def info(self) -> dict[str, Any]:
         """The document of GET /info."""
-        return call_json("info", self.pointer)  # type: ignore[no-any-return]
+        return call_json("engine_info", self.pointer, None)  # type: ignore[no-any-return]
 
     def leftovers(self) -> list[dict[str, Any]]:
         """What removals could not remove: "Path" and "Reason" of each. Every open tries again."""
-        return call_json("leftovers", self.pointer)  # type: ignore[no-any-return]
+        return call_json("root_leftovers", self.pointer)  # type: ignore[no-any-return]
 
     def sweep(self) -> list[dict[str, Any]]:
         """Tries again to remove what removals left; what stays, as of leftovers()."""
-        return call_json("sweep", self.pointer)  # type: ignore[no-any-return]
+        return call_json("root_sweep", self.pointer, None)  # type: ignore[no-any-return]
 
     def copy_root(
         self,
@@ -81,17 +81,17 @@ class Engine:
         query = document({"names": list(names), "directory": directory, "socket": socket})
         with Op(timeout, progress) as op:
             answer: dict[str, Any] = json.loads(
-                op.aside(lambda: op.call_text("import_docker", self.pointer, query, op.handle))
+                op.aside(lambda: op.call_text("root_import_docker", self.pointer, query, op.handle))
             )
             return answer
 
     def network_repair(self) -> None:
         """Puts back what another program took of networks: the firewall's rules (`nft flush ruleset` takes all), bridges."""
-        call("network_repair", self.pointer)
+        call("network_repair", self.pointer, None)
 
     def network_release(self) -> None:
         """Takes away what the kernel has of networks that no running container is on; the next start makes it again."""
-        call("network_release", self.pointer)
+        call("network_release", self.pointer, None)
 
     def version(self) -> dict[str, Any]:
         """The document of GET /version."""
@@ -131,7 +131,7 @@ class Engine:
         status, stream = c_int32(), c_void_p()
         with Op(timeout) as op:
             arguments = (text(method), text(target), document(dict(headers or {})), body, len(body), op.handle)
-            op.call("request", self.pointer, *arguments, byref(status), byref(stream))
+            op.call("http_request", self.pointer, *arguments, byref(status), byref(stream))
             return Response(status.value, Body(stream))
 
     def connect(self) -> socket.socket:
@@ -160,7 +160,7 @@ class Engine:
 
     def reload(self, labels: Sequence[str], settings: Optional[Mapping[str, str]] = None) -> None:
         """Takes other labels, and tells all who follow the root's events that settings were read again."""
-        call("reload", self.pointer, document(list(labels)), document(dict(settings or {})))
+        call("engine_reload", self.pointer, document(list(labels)), document(dict(settings or {})))
 
     def close(self) -> None:
         self._handle.close()
@@ -184,7 +184,7 @@ class Server:
 
     def shutdown(self, grace: float = 2.0) -> None:
         """Accepts nothing any more; answers under way have so many seconds, then what is left is cut."""
-        call("http_server_shutdown", self._handle.pointer, int(grace * 1000))
+        call("http_server_shutdown", self._handle.pointer, int(grace * 1000), None)
 
     def close(self) -> None:
         self._handle.close()

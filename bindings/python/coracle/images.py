@@ -97,11 +97,11 @@ class Images:
     def remove(self, name: str, force: bool = False, no_prune: bool = False) -> "list[dict[str, str]]":
         """Takes that name and, where nothing else holds it, the image away: what was untagged and deleted."""
         flags = force * 1 | no_prune * 2
-        return call_json("image_remove", self._engine.pointer, text(name), flags)  # type: ignore[no-any-return]
+        return call_json("image_remove", self._engine.pointer, text(name), flags, None)  # type: ignore[no-any-return]
 
     def prune(self, **filters: "list[str]") -> "dict[str, Any]":
         """Removes images that nothing uses: those without a name, or all with `dangling=["false"]`."""
-        return call_json("images_prune", self._engine.pointer, document(filters))  # type: ignore[no-any-return]
+        return call_json("image_prune", self._engine.pointer, document(filters), None)  # type: ignore[no-any-return]
 
     def search(self, term: str, auth: "Optional[dict[str, str]]" = None, **query: Any) -> "list[dict[str, Any]]":
         """What a registry finds; query: limit, filters."""
@@ -117,7 +117,7 @@ class Images:
         with Op(timeout, progress) as op:
             which = document({"repair": repair})
             answer: dict[str, Any] = json.loads(
-                op.aside(lambda: op.call_text("verify", self._engine.pointer, which, op.handle))
+                op.aside(lambda: op.call_text("root_verify", self._engine.pointer, which, op.handle))
             )
             return answer
 

@@ -65,7 +65,7 @@ class Session:
         buffer, channel = ctypes.create_string_buffer(_PIECE), c_int32()
         while True:
             with Op() as op:
-                arguments = (self._handle.pointer, byref(channel), buffer, len(buffer), op.handle)
+                arguments = (self._handle.pointer, buffer, len(buffer), op.handle, byref(channel))
                 count = op.call("session_read", *arguments)
             if count == 0:
                 return
@@ -207,7 +207,7 @@ class Logs(Iterator[LogLine]):
     def __next__(self) -> LogLine:
         frame = Frame(size=ctypes.sizeof(Frame))
         with Op() as op:
-            if op.call("stream_next", self._handle.pointer, byref(frame), op.handle) == DONE:
+            if op.call("stream_next", self._handle.pointer, op.handle, byref(frame)) == DONE:
                 raise StopIteration
         data = ctypes.string_at(frame.data, frame.len) if frame.len else b""
         return LogLine(_NAMES[frame.channel], frame.time_ns, data)

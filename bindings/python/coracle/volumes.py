@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from ctypes import byref, c_void_p
 from typing import TYPE_CHECKING, Any, Mapping, Optional
 
-from ._library import call, call_json, document, text
+from ._library import call, call_json, document, take_text, text
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -24,7 +26,10 @@ class Volumes:
     ) -> dict[str, Any]:
         """Makes one, with a name of the engine's choice where none is given; one that is there is answered as it is."""
         body = {"Name": name or "", "Labels": dict(labels or {}), "DriverOpts": dict(driver_opts or {})}
-        return call_json("volume_create", self._engine.pointer, document(body))  # type: ignore[no-any-return]
+        id, answer = c_void_p(), c_void_p()
+        call("volume_create", self._engine.pointer, document(body), None, byref(id), byref(answer))
+        take_text(id)
+        return json.loads(take_text(answer))  # type: ignore[no-any-return]
 
     def list(self, **filters: "list[str]") -> "list[dict[str, Any]]":
         """All by name, or those that pass the filters: dangling, driver, label, name."""
@@ -37,4 +42,4 @@ class Volumes:
 
     def remove(self, name: str) -> None:
         """Removes it and what is in it; refused as long as a container uses it."""
-        call("volume_remove", self._engine.pointer, text(name))
+        call("volume_remove", self._engine.pointer, text(name), None)

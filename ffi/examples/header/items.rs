@@ -61,7 +61,7 @@ impl Item {
 /// The name that a declaration gives: after `#define`, in `(*name)`, before the list of arguments, or at the end.
 fn name_of(declared: &str) -> Option<&str> {
     let name = if let Some(rest) = declared.strip_prefix("#define ") {
-        rest.split_whitespace().next()?
+        rest.split([' ', '(']).next()?
     } else if let Some((_, rest)) = declared.split_once("(*") {
         rest.split_once(')')?.0
     } else {

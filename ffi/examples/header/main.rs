@@ -46,7 +46,16 @@ fn generated(ffi: &Path) -> Result<String, Box<dyn Error>> {
     let config = cbindgen::Config::from_file(ffi.join("cbindgen.toml"))?;
     let mut bytes = Vec::new();
     cbindgen::Builder::new().with_config(config).with_src(ffi.join("src/lib.rs")).generate()?.write(&mut bytes);
-    Ok(String::from_utf8(bytes)?)
+    let mut text = String::from_utf8(bytes)?;
+    for (mark, value) in [
+        ("@MAJOR@", env!("CARGO_PKG_VERSION_MAJOR")),
+        ("@MINOR@", env!("CARGO_PKG_VERSION_MINOR")),
+        ("@PATCH@", env!("CARGO_PKG_VERSION_PATCH")),
+        ("@VERSION@", env!("CARGO_PKG_VERSION")),
+    ] {
+        text = text.replace(mark, value);
+    }
+    Ok(text)
 }
 
 /// A line for each function whose comment lacks something.
