@@ -2,9 +2,10 @@
 #
 # make libcoracle      the shipped libraries, in target/dist/
 # make header          include/coracle.h and ffi/coracle.map from the source
-# make header-check    whether both are current
+# make header-check    whether both are current, and CHANGELOG.md mentions each change since tests/abi/baseline
+# make header-baseline tests/abi/baseline from the source, with a release
 # make symbols-check   whether the libraries give out what the header says and nothing else
-# make install-lib PREFIX=/usr/local DESTDIR=   header, libraries, coracle.pc (part of make install)
+# make install-lib PREFIX=/usr/local DESTDIR=   header, libraries, coracle.pc, manual pages (part of make install)
 #
 # PROFILE=dev DIST=DIR makes them of a development build in another directory.
 
@@ -15,16 +16,19 @@ DIST ?= $(OUTPUT)/dist
 PROFILE ?= release
 LIBDIR = $(DESTDIR)$(PREFIX)/lib
 
-.PHONY: libcoracle header header-check symbols-check install-lib
+.PHONY: libcoracle header header-check header-baseline symbols-check install-lib
 
 libcoracle:
 	PROFILE=$(PROFILE) TARGET=$(TARGET) OUT=$(DIST) ffi/dist
 
 header:
-	$(CARGO) run -q -p coracle-ffi --example header
+	$(CARGO) run -q -p coracle-header
 
 header-check:
-	$(CARGO) run -q -p coracle-ffi --example header -- --check
+	$(CARGO) run -q -p coracle-header -- --check
+
+header-baseline:
+	$(CARGO) run -q -p coracle-header -- --baseline
 
 symbols-check: libcoracle
 	ffi/check-symbols $(DIST)
@@ -34,6 +38,7 @@ install: install-lib
 install-lib: libcoracle
 	install -d $(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include
 	install -m 644 include/coracle.h $(DESTDIR)$(PREFIX)/include/
+	env -u CARGO_BUILD_TARGET $(CARGO) run -q -p coracle-header -- --man $(abspath $(DESTDIR)$(PREFIX)/share/man/man3) >/dev/null
 	install -m 644 $(DIST)/libcoracle.a $(LIBDIR)/
 	cp -P --no-preserve=ownership $(DIST)/libcoracle.so $(DIST)/libcoracle.so.* $(LIBDIR)/
 	sed -e 's|@PREFIX@|$(PREFIX)|' $(DIST)/coracle.pc.in >$(LIBDIR)/pkgconfig/coracle.pc

@@ -304,7 +304,7 @@ pub fn arrange(header: &Header) -> Result<String, Box<dyn Error>> {
     if !left.is_empty() {
         let mut names: Vec<&str> = left.into_keys().collect();
         names.sort_unstable();
-        return Err(format!("ffi/examples/header/sections.rs: no section has {}", names.join(", ")).into());
+        return Err(format!("ffi/header/src/sections.rs: no section has {}", names.join(", ")).into());
     }
     let (top, rest) = header.before.split_once(CONTENTS).ok_or("cbindgen.toml: no line for the contents")?;
     Ok(format!("{top}{}{rest}{body}\n{}", contents(), header.after))

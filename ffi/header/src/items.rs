@@ -19,9 +19,9 @@ pub struct Header {
 
 /// A constant, a type or a function.
 pub struct Item {
-    /// Its name in C.
+    /// The name in C.
     pub name: String,
-    /// Its comment and its declaration, without empty lines around them.
+    /// The comment and the declaration, without empty lines around them.
     pub text: String,
 }
 
@@ -48,8 +48,13 @@ impl Item {
 
     /// Whether the item is a function, and no type of functions.
     pub fn is_function(&self) -> bool {
-        let declared = self.text.split_once("*/\n").map(|(_, declared)| declared).unwrap_or_default();
+        let declared = self.declaration();
         declared.contains('(') && !declared.starts_with("typedef") && !declared.starts_with("#define")
+    }
+
+    /// The declaration.
+    pub fn declaration(&self) -> &str {
+        self.text.split_once("*/\n").map(|(_, declared)| declared).unwrap_or_default()
     }
 
     /// The comment before the declaration.

@@ -1,0 +1,94 @@
+//! Makes `include/coracle.h`, `ffi/coracle.map` and more of the source of `coracle-ffi`, or says whether they are current:
+//!
+//!     cargo run -p coracle-header                 # writes the header and the map
+//!     cargo run -p coracle-header -- --check      # exits 1 if one is not current, or if CHANGELOG.md does not mention a change
+//!     cargo run -p coracle-header -- --man DIR    # writes a manual page of section 3 for each function
+//!     cargo run -p coracle-header -- --baseline   # writes tests/abi/baseline: the surface of a release
+//!
+//! In each case `sections.rs` must give each item a section, and each function's comment must say three things: which
+//! threads may call the function, whether the function blocks, and since when the function exists.
+
+mod items;
+mod manual;
+mod sections;
+mod surface;
+
+use items::{Header, Item};
+use std::error::Error;
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let ffi = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no directory")?;
+    let header = Header::of(&generated(ffi)?)?;
+    let text = sections::arrange(&header)?;
+    let functions: Vec<&Item> = header.items.iter().filter(|item| item.is_function()).collect();
+    let files = [(ffi.join("../include/coracle.h"), text), (ffi.join("coracle.map"), map(&functions))];
+    let baseline = ffi.join("../tests/abi/baseline");
+    let mut wrong = undocumented(&functions);
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [] => {
+            for (path, text) in &files {
+                std::fs::write(path, text)?;
+            }
+        }
+        ["--check"] => {
+            let stale = files.iter().filter(|(path, text)| std::fs::read_to_string(path).ok().as_ref() != Some(text));
+            wrong.extend(stale.map(|(path, _)| format!("{} is not current: run `make header`", path.display())));
+            if let Ok(before) = std::fs::read_to_string(&baseline) {
+                let changes = std::fs::read_to_string(ffi.join("../CHANGELOG.md"))?;
+                wrong.extend(surface::unmentioned(&surface::surface(&header.items), &before, &changes));
+            }
+        }
+        ["--man", directory] => manual::write(&functions, Path::new(directory))?,
+        ["--baseline"] => {
+            std::fs::create_dir_all(baseline.parent().ok_or("no directory")?)?;
+            std::fs::write(&baseline, surface::text(&surface::surface(&header.items)))?;
+        }
+        _ => wrong.push("usage: coracle-header [--check | --man DIR | --baseline]".into()),
+    }
+    for line in &wrong {
+        eprintln!("{line}");
+    }
+    println!("{} functions", functions.len());
+    Ok(if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The header as cbindgen makes it: every public item of the modules of `src/lib.rs`, in an order of cbindgen's own.
+fn generated(ffi: &Path) -> Result<String, Box<dyn Error>> {
+    let config = cbindgen::Config::from_file(ffi.join("cbindgen.toml"))?;
+    let mut bytes = Vec::new();
+    cbindgen::Builder::new().with_config(config).with_src(ffi.join("src/lib.rs")).generate()?.write(&mut bytes);
+    let mut text = String::from_utf8(bytes)?;
+    for (mark, value) in [
+        ("@MAJOR@", env!("CARGO_PKG_VERSION_MAJOR")),
+        ("@MINOR@", env!("CARGO_PKG_VERSION_MINOR")),
+        ("@PATCH@", env!("CARGO_PKG_VERSION_PATCH")),
+        ("@VERSION@", env!("CARGO_PKG_VERSION")),
+    ] {
+        text = text.replace(mark, value);
+    }
+    Ok(text)
+}
+
+/// A line for each function whose comment lacks something.
+fn undocumented(functions: &[&Item]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for function in functions {
+        for wanted in ["Threads: ", "Blocks: ", "Since: "] {
+            if !function.comment().contains(wanted) {
+                lines.push(format!("{}: its comment has no \"{wanted}\"", function.name));
+            }
+        }
+    }
+    lines
+}
+
+/// The linker's version script: these functions, in the version node of the first release, and nothing else.
+fn map(functions: &[&Item]) -> String {
+    let mut names: Vec<&str> = functions.iter().map(|function| function.name.as_str()).collect();
+    names.sort_unstable();
+    let list: String = names.iter().map(|name| format!("    {name};\n")).collect();
+    format!("CORACLE_1.0 {{\n  global:\n{list}  local:\n    *;\n}};\n")
+}
