@@ -435,8 +435,12 @@ fn few_files_of_containers_know_the_bytes_of_monitors() {
 const METHODS: usize = 20;
 
 /// The divided rooms: the type that only makes each room's groups of methods, and how many methods it has; to become fewer.
-const DIVIDED: &[(&str, &str, usize)] =
-    &[("src/container", "Containers", 4), ("src/image", "Images", 1), ("src/network", "Networks", 1), ("src/volume", "Volumes", 1)];
+const DIVIDED: &[(&str, &str, usize)] = &[
+    ("src/container", "Containers", 4),
+    ("src/image", "Images", 1),
+    ("src/network", "Networks", 1),
+    ("src/volume", "Volumes", 1),
+];
 
 /// The rooms whose types have few methods, too, and none makes the others.
 const SMALL: &[&str] = &["src/buildfile", "src/git", "src/registry", "src/store"];

@@ -22,15 +22,13 @@ const BOUNDS: &[(&str, usize)] = &[
     // src/git
     ("src/git", 4),
     // src/image
-    ("src/image", 6),
-    // src/network
-    ("src/network", 7),
+    ("src/image", 2),
     // src/store
     ("src/store", 2),
     // ffi
-    ("ffi", 6),
+    ("ffi", 11),
     // monitor
-    ("monitor/program", 21),
+    ("monitor/program", 22),
 ];
 
 const CRATES: &[&str] = &["src", "http/src", "ffi/src", "cli/src", "monitor/src", "monitor/program"];
