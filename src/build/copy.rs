@@ -1,29 +1,35 @@
-//! COPY, ADD, and the directory of WORKDIR: writing into an image's tree.
+//! COPY and ADD.
 
-use super::Build;
-use super::files::{Copier, Owner, make_dirs, open_dir, open_file, resolve, split, stat};
-use super::sources::{Found, From, hash_of, owner};
-use super::stage::State;
+use super::base::base_image;
+use super::files::{Copier, ROOT, make_dirs, open_dir, open_file, resolve, split, stat};
+use super::job::Job;
+#[cfg(feature = "registry")]
+use super::remote::download;
+use super::sources::{Found, From, hash_of, own_file, owner};
+use super::state::{Finished, State};
 use crate::buildfile::{Copy, Heredoc};
 use crate::container::extract;
 use crate::error::{Error, Result};
 use crate::image::archive_reader::{Room, TarReader, Unrecorded, decompressed};
-use crate::image::{Digest, Hasher};
-use crate::kernel::remove::remove_tree;
 use crate::kernel::tree::{self, Stat};
 use std::io::{BufReader, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
-/// Whose directories are that nobody names an owner for.
-const ROOT: Owner = (0, 0);
+/// The files that one COPY or ADD copies from.
+pub(super) struct Sources<'s, 'a> {
+    pub(super) job: &'s mut Job<'a>,
+    pub(super) context: Option<&'s Rc<OwnedFd>>,
+    /// The stages that are done.
+    pub(super) finished: &'s [Finished],
+}
 
-impl Build<'_> {
-    pub(super) fn copy(&mut self, state: &mut State<'_>, copy: &Copy, is_add: bool) -> Result<()> {
+impl Sources<'_, '_> {
+    pub(super) fn copy(mut self, state: &mut State<'_>, copy: &Copy, is_add: bool) -> Result<()> {
         let word = if is_add { "ADD" } else { "COPY" };
         // Files from an image keep their owners, unless another is named.
         let keeps_owner = !copy.from.is_empty() && copy.chown.is_empty();
-        let all = self.sources(copy, is_add, keeps_owner)?;
+        let all = self.all(copy, is_add, keeps_owner)?;
         if all.len() > 1 && !copy.destination.ends_with('/') {
             return Err(Error::invalid(format!(
                 "When using {word} with more than one source file, the destination must be a directory and end with a /"
@@ -37,13 +43,13 @@ impl Build<'_> {
         }
         let comment = format!("{}{} in {} ", comment, hash_of(&all), copy.destination);
         let config = state.nop_in_one(&comment);
-        if self.probe(state, &config)? {
+        if self.job.probe(state, &config)? {
             return Ok(());
         }
         let destination = destination(&state.config.working_dir, &copy.destination);
         let mode = mode(&copy.chmod)?;
-        let (op, image, room) = (self.op, state.image.clone(), Room::of(self.shop.options));
-        let layer = self.write(image.as_deref(), |root| {
+        let (op, image, room) = (self.job.op, state.image.clone(), Room::of(self.job.shop.options));
+        let layer = self.job.write(image.as_deref(), |root| {
             let owner = match copy.chown.as_str() {
                 "" if keeps_owner => None,
                 "" => Some(ROOT),
@@ -57,55 +63,13 @@ impl Build<'_> {
             let each = all.iter().try_for_each(|found| put(root, &destination, found, &copier, unpack));
             each.map_err(|error| error.context("failed to copy files"))
         })?;
-        self.commit(state, config, "", layer)
+        self.job.commit(state, config, "", layer)
     }
 
-    /// The directory of WORKDIR, where the image does not have it.
-    pub(super) fn directory(&mut self, image: Option<&str>, path: &str) -> Result<Option<Digest>> {
-        let root = self.shop.containers.build_steps.build_root(image)?;
-        let real = resolve(&root, path)?;
-        match stat(&root, &real)? {
-            Some(there) if there.is_dir() => return Ok(None),
-            Some(_) => return Err(Error::internal(format!("Cannot mkdir: {path} is not a directory"))),
-            None => drop(root),
-        }
-        self.write(image, |root| make_dirs(root, &real, ROOT).map(drop))
-    }
-
-    /// Errors: a volume is to be where the image has a file.
-    pub(super) fn volumes_fit(&self, state: &State<'_>) -> Result<()> {
-        let Some(volumes) = state.config.volumes.as_ref().filter(|volumes| !volumes.is_empty()) else { return Ok(()) };
-        let root = self.shop.containers.build_steps.build_root(state.image.as_deref())?;
-        for path in volumes.keys() {
-            let is_dir = stat(&root, &resolve(&root, path)?)?.is_none_or(|there| there.is_dir());
-            if !is_dir {
-                let text = format!("cannot mount volume over existing file, file exists {path}");
-                return Err(Error::internal(text));
-            }
-        }
-        Ok(())
-    }
-
-    /// Lets `work` write into an image's tree; answers the layer of the written files.
-    fn write(&mut self, image: Option<&str>, work: impl FnOnce(&OwnedFd) -> Result<()>) -> Result<Option<Digest>> {
-        let (name, stage) = self.building.directory()?;
-        let root =
-            self.shop.containers.build_steps.build_overlay(image, &stage, &self.building.place().0.join(&name))?;
-        let done = work(&root);
-        // The mount goes with its last descriptor, and only then the directory is a layer's.
-        drop(root);
-        remove_tree(stage.dir.as_fd(), "work")?;
-        if let Err(error) = done {
-            self.building.discard(&name)?;
-            return Err(error);
-        }
-        self.building.layer(&name, self.op)
-    }
-
-    fn sources(&mut self, copy: &Copy, is_add: bool, owners: bool) -> Result<Vec<Found>> {
+    fn all(&mut self, copy: &Copy, is_add: bool, owners: bool) -> Result<Vec<Found>> {
         let failed = |error: Error| error.context(if is_add { "ADD failed" } else { "COPY failed" });
         let from = match copy.from.as_str() {
-            "" => self.context.clone(),
+            "" => self.context.cloned(),
             name => Some(self.tree_of(name)?),
         };
         let is_context = copy.from.is_empty();
@@ -113,13 +77,13 @@ impl Build<'_> {
         for source in &copy.sources {
             if is_url(source) {
                 match is_add {
-                    true => all.push(self.download(source, &copy.destination).map_err(failed)?),
+                    true => all.push(download(self.job, source, &copy.destination).map_err(failed)?),
                     false => return Err(failed(Error::invalid("source can't be a URL for COPY"))),
                 }
                 continue;
             }
             let root = from.clone().ok_or_else(|| failed(Error::invalid("missing build context")))?;
-            all.extend(From { root, is_context, owners, op: self.op }.find(source).map_err(failed)?);
+            all.extend(From { root, is_context, owners, op: self.job.op }.find(source).map_err(failed)?);
         }
         for doc in &copy.documents {
             all.push(self.document(doc)?);
@@ -148,15 +112,15 @@ impl Build<'_> {
         };
         let image = match stage {
             Some(stage) => stage.image.clone(),
-            None => Some(self.base_image(name).map_err(wrong)?.0),
+            None => Some(base_image(self.job, name).map_err(wrong)?.0),
         };
-        image.as_deref().map_or(Ok(()), |image| self.building.hold(image))?;
-        self.shop.containers.build_steps.build_root(image.as_deref()).map(Rc::new)
+        image.as_deref().map_or(Ok(()), |image| self.job.building.hold(image))?;
+        self.job.shop.containers.build_steps.build_root(image.as_deref()).map(Rc::new)
     }
 
     /// A source that stands in the build file.
     fn document(&mut self, doc: &Heredoc) -> Result<Found> {
-        let (_, stage) = self.building.directory()?;
+        let (_, stage) = self.job.building.directory()?;
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
         #[cfg(feature = "attacks")]
         if let (false, Some(context)) = (crate::walls::Wall::DocumentsApart.stands(), &self.context) {
@@ -166,18 +130,7 @@ impl Build<'_> {
         file.write_all(doc.content.as_bytes()).map_err(|e| Error::io("write a document", &e))?;
         tree::chmod_fd(file.as_fd(), 0o644)?;
         tree::utime_fd(file.as_fd(), tree::Time::default())?;
-        self.found(stage.dir, &doc.name, "document")
-    }
-
-    /// A file of the build's own as a source; `kind`: where it is from.
-    pub(super) fn found(&mut self, root: OwnedFd, name: &str, kind: &str) -> Result<Found> {
-        let from = From { root: Rc::new(root), is_context: false, owners: false, op: self.op };
-        let mut one = from.one(name)?;
-        // ADD unpacks the same file where the context has it: that is another step.
-        let mut hasher = Hasher::new();
-        hasher.update(format!("{kind}\0{}", one.hash).as_bytes());
-        (one.may_unpack, one.hash) = (false, format!("file:{}", hasher.finish().hex()));
-        Ok(one)
+        own_file(stage.dir, &doc.name, "document", self.job.op)
     }
 }
 
@@ -254,13 +207,8 @@ fn is_url(text: &str) -> bool {
 }
 
 #[cfg(not(feature = "registry"))]
-impl Build<'_> {
-    fn download(&mut self, _: &str, _: &str) -> Result<Found> {
-        Err(Error::unsupported("a URL: this build of the library has no HTTP client (feature \"registry\")"))
-    }
-    pub(super) fn pull(&mut self, name: &str) -> Result<()> {
-        Err(Error::not_found(format!("No such image: {name}")))
-    }
+fn download(_: &mut Job<'_>, _: &str, _: &str) -> Result<Found> {
+    Err(Error::unsupported("a URL: this build of the library has no HTTP client (feature \"registry\")"))
 }
 
 #[cfg(test)]

@@ -20,6 +20,9 @@ const PIECE: u64 = 64 << 20;
 /// An owner: user and group.
 pub(super) type Owner = (u32, u32);
 
+/// The owner of directories for which none is named.
+pub(super) const ROOT: Owner = (0, 0);
+
 /// Where a path leads in a tree: absolute, without links. Parts of the path that do not exist are kept as written.
 pub(super) fn resolve(root: &OwnedFd, path: &str) -> Result<String> {
     if !Wall::BuildPaths.stands() {

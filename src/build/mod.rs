@@ -5,9 +5,11 @@
 //! its end, behind one flush; those of a build that fails too, so that the next one takes its steps from there.
 
 mod args;
+mod base;
 mod context;
 mod copy;
 mod files;
+mod job;
 mod output;
 #[cfg(feature = "registry")]
 mod remote;
@@ -15,24 +17,30 @@ mod remote;
 mod repository;
 mod sources;
 mod stage;
+mod state;
+mod step_containers;
+mod variables;
 
 use crate::buildfile::{Budget, Instruction, Source, Stage, Step, parse_stages};
 use crate::container::Containers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Journal;
-use crate::image::{Building, Images, Reference, host_architecture};
+use crate::image::{Images, Reference, host_architecture};
 use crate::kernel::path::{BENEATH_NO_LINKS, openat2};
 use crate::kernel::tree;
 use crate::model::{BuildImage, Progress};
 use crate::op::Op;
 use crate::options::Options;
 use args::Args;
+use job::Job;
 use output::Output;
-use stage::{Finished, State};
+use state::{Finished, State};
 use std::io::Read;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::rc::Rc;
+use step_containers::StepContainers;
+use variables::Variables;
 
 /// Takes progress messages; an error ends the build.
 pub(crate) type Tell<'a> = &'a mut dyn FnMut(Progress) -> Result<()>;
@@ -83,25 +91,12 @@ pub(crate) struct Workshop<'a> {
 
 /// A build at work.
 struct Build<'a> {
-    shop: Workshop<'a>,
-    request: &'a BuildImage,
-    building: Building<'a>,
+    job: Job<'a>,
     context: Option<Rc<OwnedFd>>,
-    out: Output<'a>,
-    op: Option<&'a Op>,
-    escape: char,
-    /// The bytes that the variables of the current instruction may still become.
-    budget: Budget,
-    /// Containers of the steps so far that still are.
-    containers: Vec<Temporary>,
+    variables: Variables,
+    containers: StepContainers,
     /// The stages that are done.
     finished: Vec<Finished>,
-}
-
-/// A container of a step; some are only spoken of: a step that runs nothing needs none.
-struct Temporary {
-    id: String,
-    is_real: bool,
 }
 
 /// Builds an image; answers its id.
@@ -118,19 +113,14 @@ pub(crate) fn build<'a>(
     let building = shop.images.builds.begin(&request.cachefrom)?;
     let out = Output::new(tell, request.q);
     let mut build = Build {
-        shop,
-        request,
-        building,
+        job: Job { shop, request, building, out, op },
         context: None,
-        out,
-        op,
-        escape: '\\',
-        budget: Budget::new(),
-        containers: Vec::new(),
+        variables: Variables { escape: '\\', budget: Budget::new() },
+        containers: StepContainers::default(),
         finished: Vec::new(),
     };
     let source = build.source(context)?;
-    build.escape = source.escape;
+    build.variables.escape = source.escape;
     let (before, mut stages) = parse_stages(&source)?;
     build.plan(&mut stages)?;
     let done = build.work(&source, &before, &stages).and_then(|image| {
@@ -188,13 +178,13 @@ fn check_architecture(platform: &str) -> Result<()> {
 impl Build<'_> {
     /// Brings the context in, and reads the build file.
     fn source(&mut self, context: Context<'_>) -> Result<Source> {
-        let remote = Some(self.request.remote.as_str()).filter(|remote| !matches!(*remote, "" | "-"));
-        let asked = self.request.dockerfile.as_str();
-        let own = self.request.file.as_ref().map(|text| ("Dockerfile".to_owned(), text.clone().into_bytes()));
+        let remote = Some(self.job.request.remote.as_str()).filter(|remote| !matches!(*remote, "" | "-"));
+        let asked = self.job.request.dockerfile.as_str();
+        let own = self.job.request.file.as_ref().map(|text| ("Dockerfile".to_owned(), text.clone().into_bytes()));
         let (name, bytes) = match (remote, context) {
             (Some(url), _) => self.fetched(url)?,
             (None, Context::Tar(input)) => {
-                let root = context::stage(&self.building, input, self.op)?;
+                let root = context::stage(&self.job.building, input, self.job.op)?;
                 let (file, name) = match own {
                     // The build file came with the request; a file of that name in the context stays there.
                     Some(own) => (own, None),
@@ -225,8 +215,8 @@ impl Build<'_> {
     }
 
     fn directory_context(&mut self, from: OwnedFd, own: Option<(String, Vec<u8>)>) -> Result<(String, Vec<u8>)> {
-        let file = own.map_or_else(|| context::build_file(&from, &self.request.dockerfile), Ok)?;
-        self.context = Some(context::stage_directory(&self.building, &from, self.op)?);
+        let file = own.map_or_else(|| context::build_file(&from, &self.job.request.dockerfile), Ok)?;
+        self.context = Some(context::stage_directory(&self.job.building, &from, self.job.op)?);
         Ok(file)
     }
 
@@ -237,14 +227,14 @@ impl Build<'_> {
 
     #[cfg(feature = "registry")]
     fn fetched(&mut self, url: &str) -> Result<(String, Vec<u8>)> {
-        let (root, name, bytes) = remote::context(self, url)?;
+        let (root, name, bytes) = remote::context(&mut self.job, url)?;
         self.context = root;
         Ok((name, bytes))
     }
 
     /// Applies the request to the stages: the target stage, labels.
     fn plan(&self, stages: &mut Vec<Stage>) -> Result<()> {
-        let target = &self.request.target;
+        let target = &self.job.request.target;
         if !target.is_empty() {
             let by_name = stages.iter().position(|stage| stage.name.eq_ignore_ascii_case(target));
             let by_number = target.parse().ok().filter(|number| *number < stages.len());
@@ -257,7 +247,7 @@ impl Build<'_> {
             // A file of ARGs only.
             Error::internal("No image was generated. Is your Dockerfile empty?")
         })?;
-        for (key, value) in &self.request.labels {
+        for (key, value) in &self.job.request.labels {
             let pairs = vec![(key.clone(), value.clone())];
             let instruction = Instruction::Label { pairs, literal: true };
             last.steps.push(Step { code: format!("LABEL {key}={value}"), line: 0, instruction });
@@ -267,16 +257,16 @@ impl Build<'_> {
 
     /// Works through all stages; answers the last one's image.
     fn work(&mut self, source: &Source, before: &[Step], stages: &[Stage]) -> Result<String> {
-        let mut args = Args::new(&self.request.buildargs);
+        let mut args = Args::new(&self.job.request.buildargs);
         let total = before.len() + stages.len() + stages.iter().map(|stage| stage.steps.len()).sum::<usize>();
         let mut number = 0;
         if !source.warnings.is_empty() {
-            self.out.error(&format!("{}\n", source.warnings.join("\n")))?;
+            self.job.out.error(&format!("{}\n", source.warnings.join("\n")))?;
         }
         for step in before {
             number += 1;
-            self.out.step(number, total, &step.code)?;
-            self.budget = Budget::new();
+            self.job.out.step(number, total, &step.code)?;
+            self.variables.budget = Budget::new();
             self.meta(step, &mut args).map_err(|error| stage::named(error, step.line))?;
         }
         for stage in stages {
@@ -284,22 +274,22 @@ impl Build<'_> {
                 return Err(Error::invalid(format!("{} stage name already used", stage.name)));
             }
             number += 1;
-            self.out.step(number, total, &stage.code)?;
+            self.job.out.step(number, total, &stage.code)?;
             let mut state = State::new(args.for_stage());
             self.begin(&mut state, stage)?;
-            self.out.image(state.image.as_deref())?;
+            self.job.out.image(state.image.as_deref())?;
             for step in &stage.steps {
-                if let Some(Err(error)) = self.op.map(Op::check) {
-                    self.out.line("Build cancelled\n")?;
+                if let Some(Err(error)) = self.job.op.map(Op::check) {
+                    self.job.out.line("Build cancelled\n")?;
                     return Err(error);
                 }
                 number += 1;
-                self.out.step(number, total, &step.code)?;
+                self.job.out.step(number, total, &step.code)?;
                 self.step(&mut state, step)?;
-                self.out.image(state.image.as_deref())?;
+                self.job.out.image(state.image.as_deref())?;
             }
             if let Some(id) = &state.image {
-                self.out.aux(id)?;
+                self.job.out.aux(id)?;
             }
             args.merge(&state.args);
             let State { image, config, .. } = state;
@@ -308,7 +298,7 @@ impl Build<'_> {
         let unused = args.unused();
         if !unused.is_empty() {
             let text = format!("[Warning] One or more build-args [{}] were not consumed\n", unused.join(" "));
-            self.out.line(text)?;
+            self.job.out.line(text)?;
         }
         let image = self.finished.last().and_then(|stage| stage.image.clone());
         image.ok_or_else(|| Error::internal("No image was generated. Is your Dockerfile empty?"))
@@ -317,40 +307,36 @@ impl Build<'_> {
     /// Everything becomes visible. The containers that stay are other ones' before the build's directory goes: an open
     /// that finds them without it would remove them.
     fn succeed(&mut self, image: &str, names: &[Reference]) -> Result<()> {
-        let events = self.building.finish(Some(image), names)?;
+        let events = self.job.building.finish(Some(image), names)?;
         for event in &events {
-            self.shop.journal.append(event)?;
+            self.job.shop.journal.append(event)?;
         }
-        self.shop.containers.build_steps.keep_build_steps(&real(&self.containers))
+        self.job.shop.containers.build_steps.keep_build_steps(&self.containers.ids())
     }
 
     fn tell_end(mut self, image: String, names: &[Reference]) -> Result<String> {
-        self.out.line(format!("Successfully built {}\n", short(&image)))?;
+        self.job.out.line(format!("Successfully built {}\n", short(&image)))?;
         for name in names {
-            self.out.line(format!("Successfully tagged {name}\n"))?;
+            self.job.out.line(format!("Successfully tagged {name}\n"))?;
         }
-        self.out.end(&image)?;
+        self.job.out.end(&image)?;
         Ok(image)
     }
 
     /// Ends a build that failed: images that were built stay, for the next build and for the containers that stay.
     fn fail(mut self, error: Error) -> Error {
-        let kept = self.building.finish(None, &[]);
-        let kept = kept.and_then(|_| self.shop.containers.build_steps.keep_build_steps(&real(&self.containers)));
+        let kept = self.job.building.finish(None, &[]);
+        let kept = kept.and_then(|_| self.job.shop.containers.build_steps.keep_build_steps(&self.containers.ids()));
         if kept.is_err() {
             // Where the disk is full, for one: containers of images that are not there cannot stay.
-            for id in real(&self.containers) {
-                let _ = self.shop.containers.build_steps.remove_build_step(&id);
+            for id in self.containers.ids() {
+                let _ = self.job.shop.containers.build_steps.remove_build_step(&id);
             }
         }
         // The build's own error is the answer, also if the client does not listen any more.
-        let _ = self.out.give_up();
+        let _ = self.job.out.give_up();
         error
     }
-}
-
-fn real(containers: &[Temporary]) -> Vec<String> {
-    containers.iter().filter(|container| container.is_real).map(|container| container.id.clone()).collect()
 }
 
 /// An id as people are shown it.

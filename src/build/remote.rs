@@ -1,7 +1,8 @@
 //! Files that a build gets from elsewhere: base images, files of ADD, contexts.
 
-use super::sources::Found;
-use super::{Build, Context, context, repository};
+use super::job::Job;
+use super::sources::{Found, own_file};
+use super::{Context, context, repository};
 use crate::error::{Error, Result};
 use crate::git::Remote;
 use crate::image::{ProgressReader, Reference, Say, beside};
@@ -17,66 +18,64 @@ use std::rc::Rc;
 /// The name of a file whose URL has none, until the build has copied the file.
 const UNNAMED: &str = "__unnamed__";
 
-impl Build<'_> {
-    /// Pulls an image.
-    pub(super) fn pull(&mut self, name: &str) -> Result<()> {
-        let reference = Reference::parse(name)?;
-        let auth = auth_for(&self.request.auths, reference.domain());
-        let pull = PullImage { name: reference.or_latest().to_string(), tag: String::new(), auth };
-        let mut events = Vec::new();
-        let (out, shop) = (&mut self.out, self.shop);
-        let pulled = shop.images.puller.pull(
-            &shop.options.registry,
-            &pull,
-            &mut |message| out.message(message),
-            &mut |event| events.push(event),
-            self.op,
-        );
-        for event in &events {
-            shop.journal.append(event)?;
-        }
-        pulled.map(drop)
+/// Pulls an image.
+pub(super) fn pull(job: &mut Job<'_>, name: &str) -> Result<()> {
+    let reference = Reference::parse(name)?;
+    let auth = auth_for(&job.request.auths, reference.domain());
+    let pull = PullImage { name: reference.or_latest().to_string(), tag: String::new(), auth };
+    let mut events = Vec::new();
+    let (out, shop) = (&mut job.out, job.shop);
+    let pulled = shop.images.puller.pull(
+        &shop.options.registry,
+        &pull,
+        &mut |message| out.message(message),
+        &mut |event| events.push(event),
+        job.op,
+    );
+    for event in &events {
+        shop.journal.append(event)?;
     }
+    pulled.map(drop)
+}
 
-    /// Downloads a source of ADD.
-    pub(super) fn download(&mut self, url: &str, destination: &str) -> Result<Found> {
-        let transport = Download::transport(&self.shop.options.registry);
-        let mut download = self.started(url, &transport)?;
-        let named = name(url, download.header("content-disposition"));
-        if named.is_none() && destination.ends_with('/') {
-            return Err(Error::invalid(format!("cannot determine filename for source {}", without_secrets(url))));
-        }
-        let named = named.unwrap_or_else(|| UNNAMED.into());
-        let (_, stage) = self.building.directory()?;
-        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
-        let mut file = File::from(tree::open_at(stage.dir.as_fd(), &named, flags, 0o600)?);
-        let seconds = download.header("last-modified").and_then(http_date).unwrap_or(0);
-        self.take(&transport, &mut download, &mut file, "Downloading", u64::MAX)?;
-        self.out.line("\n")?;
-        tree::chmod_fd(file.as_fd(), 0o600)?;
-        tree::utime_fd(file.as_fd(), Time { seconds, nanos: 0 })?;
-        drop(file);
-        self.found(stage.dir, &named, "url")
+/// Downloads a source of ADD.
+pub(super) fn download(job: &mut Job<'_>, url: &str, destination: &str) -> Result<Found> {
+    let transport = Download::transport(&job.shop.options.registry);
+    let mut download = started(job, url, &transport)?;
+    let named = name(url, download.header("content-disposition"));
+    if named.is_none() && destination.ends_with('/') {
+        return Err(Error::invalid(format!("cannot determine filename for source {}", without_secrets(url))));
     }
+    let named = named.unwrap_or_else(|| UNNAMED.into());
+    let (_, stage) = job.building.directory()?;
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
+    let mut file = File::from(tree::open_at(stage.dir.as_fd(), &named, flags, 0o600)?);
+    let seconds = download.header("last-modified").and_then(http_date).unwrap_or(0);
+    take(job, &transport, &mut download, &mut file, "Downloading", u64::MAX)?;
+    job.out.line("\n")?;
+    tree::chmod_fd(file.as_fd(), 0o600)?;
+    tree::utime_fd(file.as_fd(), Time { seconds, nanos: 0 })?;
+    drop(file);
+    own_file(stage.dir, &named, "url", job.op)
+}
 
-    /// Asks a server. It may be slow: the operation's end is heard meanwhile.
-    fn started(&mut self, url: &str, transport: &Transport) -> Result<Download> {
-        beside(transport, &mut |_| Ok(()), self.op, |_| Download::start(url, transport))
-    }
+/// Asks a server. It may be slow: the operation's end is heard meanwhile.
+fn started(job: &Job<'_>, url: &str, transport: &Transport) -> Result<Download> {
+    beside(transport, &mut |_| Ok(()), job.op, |_| Download::start(url, transport))
+}
 
-    /// Takes a body in, telling how far it is.
-    fn take(
-        &mut self,
-        transport: &Transport,
-        download: &mut Download,
-        to: &mut (dyn Write + Send),
-        what: &str,
-        limit: u64,
-    ) -> Result<()> {
-        let out = &mut self.out;
-        let tell = &mut |message| out.message(message);
-        beside(transport, tell, self.op, |say| pass_on(download, to, what, limit, &say))
-    }
+/// Takes a body in, telling how far it is.
+fn take(
+    job: &mut Job<'_>,
+    transport: &Transport,
+    download: &mut Download,
+    to: &mut (dyn Write + Send),
+    what: &str,
+    limit: u64,
+) -> Result<()> {
+    let out = &mut job.out;
+    let tell = &mut |message| out.message(message);
+    beside(transport, tell, job.op, |say| pass_on(download, to, what, limit, &say))
 }
 
 fn pass_on(download: &mut Download, to: &mut dyn Write, what: &str, limit: u64, say: &Say) -> Result<()> {
@@ -97,18 +96,18 @@ fn pass_on(download: &mut Download, to: &mut dyn Write, what: &str, limit: u64, 
 
 /// The context that a URL means: a commit of a git repository, a build file alone, or a tar. Answers the context's
 /// tree, and name and content of the build file.
-pub(super) fn context(build: &mut Build<'_>, url: &str) -> Result<(Option<Rc<OwnedFd>>, String, Vec<u8>)> {
+pub(super) fn context(job: &mut Job<'_>, url: &str) -> Result<(Option<Rc<OwnedFd>>, String, Vec<u8>)> {
     if let Some(remote) = Remote::parse(url)? {
-        return repository::context(build, &remote);
+        return repository::context(job, &remote);
     }
     if !url.starts_with("http://") && !url.starts_with("https://") {
         return Err(Error::internal(format!("remoteURL ({}) could not be recognized as URL", without_secrets(url))));
     }
-    let transport = Download::transport(&build.shop.options.registry);
-    let mut download = build.started(url, &transport)?;
+    let transport = Download::transport(&job.shop.options.registry);
+    let mut download = started(job, url, &transport)?;
     let kind = download.header("content-type").unwrap_or_default().split(';').next().unwrap_or_default().trim();
     let mut kind = kind.to_ascii_lowercase();
-    let head = beside(&transport, &mut |_| Ok(()), build.op, |_| download.peek(512).map(<[u8]>::to_vec))?;
+    let head = beside(&transport, &mut |_| Ok(()), job.op, |_| download.peek(512).map(<[u8]>::to_vec))?;
     if matches!(kind.as_str(), "" | "application/octet-stream") {
         let as_text = Context::is_build_file(&head);
         kind = if as_text { "text/plain" } else { "application/x-tar" }.into();
@@ -117,7 +116,7 @@ pub(super) fn context(build: &mut Build<'_>, url: &str) -> Result<(Option<Rc<Own
     match kind.as_str() {
         "text/plain" => {
             let mut bytes = Vec::new();
-            build.take(&transport, &mut download, &mut bytes, &what, context::MAX_FILE)?;
+            take(job, &transport, &mut download, &mut bytes, &what, context::MAX_FILE)?;
             Ok((None, "Dockerfile".into(), bytes))
         }
         "application/x-tar"
@@ -129,14 +128,14 @@ pub(super) fn context(build: &mut Build<'_>, url: &str) -> Result<(Option<Rc<Own
         | "application/zstd"
         | "application/x-tgz" => {
             // As a file first: unpacking what comes in would not hear that the operation ended.
-            let (place, stage) = build.building.directory()?;
+            let (place, stage) = job.building.directory()?;
             let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
             let mut file = File::from(tree::open_at(stage.dir.as_fd(), "context", flags, 0o600)?);
-            build.take(&transport, &mut download, &mut file, &what, u64::MAX)?;
+            take(job, &transport, &mut download, &mut file, &what, u64::MAX)?;
             file.rewind().map_err(|e| Error::io("read a context", &e))?;
-            let root = context::stage(&build.building, &mut file, build.op)?;
-            build.building.discard(&place)?;
-            let (name, bytes) = context::build_file(&root, &build.request.dockerfile)?;
+            let root = context::stage(&job.building, &mut file, job.op)?;
+            job.building.discard(&place)?;
+            let (name, bytes) = context::build_file(&root, &job.request.dockerfile)?;
             context::take_away(&root, Some(&name))?;
             Ok((Some(root), name, bytes))
         }

@@ -1,6 +1,7 @@
 //! Contexts out of git repositories.
 
-use super::{Build, context};
+use super::context;
+use super::job::Job;
 use crate::error::{Error, ErrorKind, Result};
 use crate::git::{Files, Limits, Pack, Remote};
 use crate::image::beside;
@@ -16,22 +17,22 @@ const MAX_BYTES: u64 = 16 << 30;
 const MAX_FILES: usize = 1_000_000;
 
 /// The context that a commit of a repository is. Answers its tree, the build file's name and content.
-pub(super) fn context(build: &mut Build<'_>, remote: &Remote) -> Result<(Option<Rc<OwnedFd>>, String, Vec<u8>)> {
-    let root = fetched(build, remote).map_err(|error| match error.kind() {
+pub(super) fn context(job: &Job<'_>, remote: &Remote) -> Result<(Option<Rc<OwnedFd>>, String, Vec<u8>)> {
+    let root = fetched(job, remote).map_err(|error| match error.kind() {
         ErrorKind::Cancelled | ErrorKind::Timeout | ErrorKind::Callback => error,
         _ => error.context(format_args!("remote: {}", remote.shown)),
     })?;
-    let (name, bytes) = context::build_file(&root, &build.request.dockerfile)?;
+    let (name, bytes) = context::build_file(&root, &job.request.dockerfile)?;
     context::take_away(&root, Some(&name))?;
     Ok((Some(root), name, bytes))
 }
 
-fn fetched(build: &Build<'_>, remote: &Remote) -> Result<Rc<OwnedFd>> {
-    let transport = Download::transport(&build.shop.options.registry);
-    let (place, stage) = build.building.directory()?;
+fn fetched(job: &Job<'_>, remote: &Remote) -> Result<Rc<OwnedFd>> {
+    let transport = Download::transport(&job.shop.options.registry);
+    let (place, stage) = job.building.directory()?;
     let file = || tree::unnamed_file(stage.dir.as_fd()).map(File::from);
     let (pack, full) = (file()?, file()?);
-    let commit = beside(&transport, &mut |_| Ok(()), build.op, |_| {
+    let commit = beside(&transport, &mut |_| Ok(()), job.op, |_| {
         let mut to = BufWriter::with_capacity(256 << 10, Bounded { to: &pack, left: MAX_BYTES });
         let commit = remote.fetch(&transport, &mut to)?;
         to.flush().map_err(|e| Error::io("write a pack", &e))?;
@@ -39,11 +40,11 @@ fn fetched(build: &Build<'_>, remote: &Remote) -> Result<Rc<OwnedFd>> {
     })?;
     let room = stage.room;
     let limits = Limits { objects: room.values * 5, bytes: MAX_BYTES, lists: room.documents, files: MAX_FILES };
-    let pack = Pack::read(pack, full, &limits, build.op)?;
+    let pack = Pack::read(pack, full, &limits, job.op)?;
     let mut files = Files::new(&pack, &commit, &remote.directory, limits)?;
-    let staged = context::stage(&build.building, &mut files, build.op);
+    let staged = context::stage(&job.building, &mut files, job.op);
     files.failed()?;
-    build.building.discard(&place)?;
+    job.building.discard(&place)?;
     staged
 }
 

@@ -222,3 +222,14 @@ fn id_of(root: &OwnedFd, name: &str, file: &str, what: &str) -> Result<u32> {
     let id = of_name.filter_map(|line| line.split(':').nth(2)?.parse().ok()).next();
     id.ok_or_else(|| unknown(format!("no such {what}: {name}")))
 }
+
+/// A file of the build's own as a source; `kind`: where it is from.
+pub(super) fn own_file(root: OwnedFd, name: &str, kind: &str, op: Option<&Op>) -> Result<Found> {
+    let from = From { root: Rc::new(root), is_context: false, owners: false, op };
+    let mut one = from.one(name)?;
+    // ADD unpacks the same file where the context has it: that is another step.
+    let mut hasher = Hasher::new();
+    hasher.update(format!("{kind}\0{}", one.hash).as_bytes());
+    (one.may_unpack, one.hash) = (false, format!("file:{}", hasher.finish().hex()));
+    Ok(one)
+}

@@ -1,77 +1,20 @@
-//! A stage: its state, and what each instruction does to it.
+//! The instructions of a stage.
 
 use super::args::Args;
-use super::{Build, Temporary, check_architecture, short};
+use super::base::base_image;
+use super::copy::Sources;
+use super::state::State;
+use super::variables::{Seen, look_up};
+use super::{Build, check_architecture, short};
 use crate::buildfile::{
-    Budget, Command, Copy, Expander, Instruction, Stage, Step, is_too_much, of_env, parse_one, quoted, shell,
-    shown_list,
+    Budget, Command, Copy, Expander, Instruction, Stage, Step, is_too_much, parse_one, quoted, shown_list,
 };
-use crate::container::names::new_id;
-use crate::container::spec::clean;
 use crate::error::{Error, ErrorKind, Result};
-use crate::image::{self, Digest};
 use crate::log::Channel;
-use crate::model::{ContainerConfig, CreateBody, Healthcheck, HostConfig, LogConfig, Resources};
+use crate::model::{ContainerConfig, Healthcheck};
 use std::collections::BTreeMap;
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-
-/// Where a stage has come to.
-pub(super) struct State<'a> {
-    /// The image so far; absent: nothing yet on `scratch`.
-    pub(super) image: Option<String>,
-    pub(super) config: ContainerConfig,
-    pub(super) author: String,
-    /// CMD stood in this stage: ENTRYPOINT leaves it.
-    pub(super) cmd_set: bool,
-    pub(super) args: Args<'a>,
-    /// A step was made anew: so are those after it.
-    pub(super) anew: bool,
-}
-
-/// The variables that a step sees.
-struct Seen {
-    env: Vec<String>,
-    args: BTreeMap<String, String>,
-}
-
-/// A stage that is done.
-pub(super) struct Finished {
-    pub(super) name: String,
-    pub(super) image: Option<String>,
-    pub(super) config: ContainerConfig,
-}
-
-impl<'a> State<'a> {
-    pub(super) fn new(args: Args<'a>) -> State<'a> {
-        State {
-            image: None,
-            config: ContainerConfig::default(),
-            author: String::new(),
-            cmd_set: false,
-            args,
-            anew: false,
-        }
-    }
-
-    /// The configuration that stands for a step which runs nothing: two words say what it does.
-    fn nop(&self, comment: &str) -> ContainerConfig {
-        self.with_cmd([shell(&self.config), vec!["#(nop) ".into(), comment.into()]].concat())
-    }
-
-    /// The command of an instruction that runs nothing, in one word, as some instructions have it.
-    pub(super) fn nop_in_one(&self, comment: &str) -> ContainerConfig {
-        self.with_cmd([shell(&self.config), vec![format!("#(nop) {comment}")]].concat())
-    }
-
-    fn with_cmd(&self, cmd: Vec<String>) -> ContainerConfig {
-        let mut config = ContainerConfig { cmd: Some(cmd), ..self.config.clone() };
-        if !config.working_dir.is_empty() {
-            config.working_dir = clean(&config.working_dir);
-        }
-        config
-    }
-}
 
 impl Build<'_> {
     /// ARG before the first FROM.
@@ -79,7 +22,7 @@ impl Build<'_> {
         let Instruction::Arg(list) = &step.instruction else { return Ok(()) };
         for (name, default) in list {
             let known = args.beside(&[]);
-            let default = default.as_ref().map(|text| self.expand(text, &[], &known)).transpose()?;
+            let default = default.as_ref().map(|text| self.variables.expand(text, &[], &known)).transpose()?;
             args.add_meta(name, default);
         }
         args.check()?;
@@ -88,13 +31,13 @@ impl Build<'_> {
 
     /// FROM.
     pub(super) fn begin(&mut self, state: &mut State<'_>, stage: &Stage) -> Result<()> {
-        self.budget = Budget::new();
+        self.variables.budget = Budget::new();
         let meta = state.args.all_meta();
-        let base = self.expand(&stage.base, &[], &meta)?;
+        let base = self.variables.expand(&stage.base, &[], &meta)?;
         if base.is_empty() {
             return Err(Error::invalid(format!("base name ({}) should not be blank", stage.base)));
         }
-        let platform = self.expand(&stage.platform, &[], &meta)?;
+        let platform = self.variables.expand(&stage.platform, &[], &meta)?;
         if !matches!(platform.split('/').next(), Some("" | "linux")) {
             return Err(Error::invalid(format!("operating system is not supported: {}", quoted(&platform))));
         }
@@ -103,7 +46,7 @@ impl Build<'_> {
         if let Some(earlier) = earlier {
             (state.image, state.config) = (earlier.image.clone(), earlier.config.clone());
         } else if base != "scratch" {
-            let (id, config) = self.base_image(&base)?;
+            let (id, config) = base_image(&mut self.job, &base)?;
             (state.image, state.config) = (Some(id), config);
         }
         let has_path = state.config.env.iter().flatten().any(|entry| entry.split('=').next() == Some("PATH"));
@@ -115,64 +58,29 @@ impl Build<'_> {
         if triggers.is_empty() {
             return Ok(());
         }
-        self.out.line(format!("# Executing {} build trigger", triggers.len()))?;
+        self.job.out.line(format!("# Executing {} build trigger", triggers.len()))?;
         if triggers.len() > 1 {
-            self.out.line("s")?;
+            self.job.out.line("s")?;
         }
-        self.out.line("\n")?;
+        self.job.out.line("\n")?;
         for trigger in &triggers {
             self.step(state, &Step { line: 0, ..parse_one(trigger)? })?;
         }
         Ok(())
     }
 
-    /// An image by its name, from its registry where it is not here or a newer one is asked for.
-    pub(super) fn base_image(&mut self, name: &str) -> Result<(String, ContainerConfig)> {
-        if !self.request.pull {
-            match self.shop.images.catalog.config(name) {
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                found => return found.map(|(id, view)| (id, view.config)),
-            }
-        }
-        self.pull(name)?;
-        self.shop.images.catalog.config(name).map(|(id, view)| (id, view.config))
-    }
-
     /// Does one step; then containers go that the request does not want to keep.
     pub(super) fn step(&mut self, state: &mut State<'_>, step: &Step) -> Result<()> {
         state.config.image = state.image.clone().unwrap_or_default();
-        self.budget = Budget::new();
+        self.variables.budget = Budget::new();
         let done = self.instruction(state, &step.instruction).map_err(|error| named(error, step.line));
         let cancelled = done.as_ref().is_err_and(|error| {
             matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::Timeout | ErrorKind::Callback)
         });
-        if self.request.forcerm || self.request.rm && done.is_ok() || cancelled {
-            return done.and(self.clear(!cancelled));
+        if self.job.request.forcerm || self.job.request.rm && done.is_ok() || cancelled {
+            return done.and(self.containers.clear(&mut self.job, !cancelled));
         }
         done
-    }
-
-    /// Removes the containers of the steps so far. One that cannot go stays the build's; the others go all the same.
-    fn clear(&mut self, tell: bool) -> Result<()> {
-        let mut result = Ok(());
-        let mut stay = Vec::new();
-        for container in std::mem::take(&mut self.containers) {
-            let gone = if container.is_real {
-                self.shop.containers.build_steps.remove_build_step(&container.id)
-            } else {
-                Ok(())
-            };
-            let told = match (&gone, tell) {
-                (Ok(()), true) => self.out.line(format!("Removing intermediate container {}\n", short(&container.id))),
-                _ => Ok(()),
-            };
-            if gone.is_err() {
-                stay.push(container);
-            }
-            result = result.and(gone).and(told);
-        }
-        self.containers = stay;
-        result
     }
 
     fn instruction(&mut self, state: &mut State<'_>, instruction: &Instruction) -> Result<()> {
@@ -204,10 +112,10 @@ impl Build<'_> {
         if let (Instruction::Healthcheck(_), Some(before)) = (instruction, &state.config.healthcheck)
             && before.test.first().is_some_and(|word| word != "NONE")
         {
-            self.out.line(format!("Note: overriding previous HEALTHCHECK: {}\n", shown_list(&before.test)))?;
+            self.job.out.line(format!("Note: overriding previous HEALTHCHECK: {}\n", shown_list(&before.test)))?;
         }
         let look_up = look_up(&seen.env, &seen.args);
-        let expander = Expander { escape: self.escape, look_up: &look_up, budget: &self.budget };
+        let expander = Expander { escape: self.variables.escape, look_up: &look_up, budget: &self.variables.budget };
         let told = instruction.apply(&mut state.config, &mut state.cmd_set, &expander)?;
         told.ok_or_else(|| Error::internal("an instruction that does more than change the configuration"))
     }
@@ -216,8 +124,8 @@ impl Build<'_> {
         let mut comment = String::from("ARG");
         let mut new = Vec::new();
         for (name, default) in list {
-            let name = self.put_in(seen, name)?;
-            let default = default.as_ref().map(|text| self.put_in(seen, text)).transpose()?;
+            let name = self.variables.put_in(seen, name)?;
+            let default = default.as_ref().map(|text| self.variables.put_in(seen, text)).transpose()?;
             comment.push_str(&format!(" {name}"));
             if let Some(default) = &default {
                 comment.push_str(&format!("={default}"));
@@ -233,108 +141,37 @@ impl Build<'_> {
 
     fn workdir(&mut self, state: &mut State<'_>, comment: &str) -> Result<()> {
         let config = state.nop_in_one(comment);
-        if self.probe(state, &config)? {
+        if self.job.probe(state, &config)? {
             return Ok(());
         }
-        let layer = self.directory(state.image.as_deref(), &state.config.working_dir)?;
-        let id = self.spoken_of(&config)?;
-        self.commit(state, ContainerConfig { hostname: short(&id).to_owned(), ..config }, &id, layer)
+        let layer = self.job.directory(state.image.as_deref(), &state.config.working_dir)?;
+        let id = self.containers.mentioned(&mut self.job, &config)?;
+        self.job.commit(state, ContainerConfig { hostname: short(&id).to_owned(), ..config }, &id, layer)
     }
 
     /// COPY and ADD.
     fn files(&mut self, state: &mut State<'_>, seen: &Seen, copy: &Copy, is_add: bool) -> Result<()> {
         let mut copy = copy.clone();
-        copy.sources = self.all_put_in(seen, &copy.sources)?;
-        copy.destination = self.put_in(seen, &copy.destination)?;
-        copy.chown = self.put_in(seen, &copy.chown)?;
+        copy.sources = self.variables.all_put_in(seen, &copy.sources)?;
+        copy.destination = self.variables.put_in(seen, &copy.destination)?;
+        copy.chown = self.variables.put_in(seen, &copy.chown)?;
         for doc in copy.documents.iter_mut().filter(|doc| doc.expand) {
             // Line by line would be the same: quotes mean nothing in a document.
-            doc.content = self.expand_document(&doc.content, &seen.env, &seen.args)?;
+            doc.content = self.variables.expand_document(&doc.content, &seen.env, &seen.args)?;
         }
-        self.copy(state, &copy, is_add)
-    }
-
-    fn put_in(&self, seen: &Seen, text: &str) -> Result<String> {
-        self.expand(text, &seen.env, &seen.args)
-    }
-
-    fn all_put_in(&self, seen: &Seen, texts: &[String]) -> Result<Vec<String>> {
-        texts.iter().map(|text| self.put_in(seen, text)).collect()
+        let sources = Sources { job: &mut self.job, context: self.context.as_ref(), finished: &self.finished };
+        sources.copy(state, &copy, is_add)
     }
 
     /// A step that only changes the configuration.
     fn nop(&mut self, state: &mut State<'_>, comment: &str) -> Result<()> {
         let config = state.nop(comment);
-        if self.probe(state, &config)? {
+        if self.job.probe(state, &config)? {
             return Ok(());
         }
-        self.volumes_fit(state)?;
-        let id = self.spoken_of(&config)?;
-        self.commit(state, ContainerConfig { hostname: short(&id).to_owned(), ..config }, &id, None)
-    }
-
-    /// Whether the step is here already; then it is done.
-    pub(super) fn probe(&mut self, state: &mut State<'_>, config: &ContainerConfig) -> Result<bool> {
-        let known = match state.anew || self.request.nocache {
-            true => None,
-            false => self.building.cached(state.image.as_deref(), config, &state.config)?,
-        };
-        match known {
-            Some(id) => {
-                self.out.line(" ---> Using cache\n")?;
-                state.image = Some(id);
-                Ok(true)
-            }
-            None => {
-                state.anew = true;
-                // From here on the build stands on it.
-                state.image.as_deref().map_or(Ok(()), |image| self.building.hold(image))?;
-                Ok(false)
-            }
-        }
-    }
-
-    /// The container of a step that runs nothing. It is made only where it is to stay: nobody could see it else.
-    fn spoken_of(&mut self, config: &ContainerConfig) -> Result<String> {
-        let stays = !self.request.rm && !self.request.forcerm;
-        let id = if stays { self.container(config)? } else { new_id()? };
-        if !stays {
-            self.containers.push(Temporary { id: id.clone(), is_real: false });
-            self.out.line(format!(" ---> Running in {}\n", short(&id)))?;
-        }
-        Ok(id)
-    }
-
-    /// Makes a container, and tells of it.
-    fn container(&mut self, config: &ContainerConfig) -> Result<String> {
-        let body = CreateBody { config: config.clone(), host_config: self.host_config(), ..CreateBody::default() };
-        let (step, warnings) = self.shop.containers.build_steps.build_step(&body, &self.building)?;
-        let id = step.id.clone();
-        self.containers.push(Temporary { id: id.clone(), is_real: true });
-        for warning in warnings {
-            self.out.line(format!(" ---> [Warning] {warning}\n"))?;
-        }
-        self.out.line(format!(" ---> Running in {}\n", short(&id)))?;
-        Ok(id)
-    }
-
-    /// The step becomes an image.
-    pub(super) fn commit(
-        &mut self,
-        state: &mut State<'_>,
-        container_config: ContainerConfig,
-        container: &str,
-        layer: Option<Digest>,
-    ) -> Result<()> {
-        let step = image::Step {
-            parent: state.image.as_deref(),
-            config: &state.config,
-            container_config: &container_config,
-            container,
-            author: &state.author,
-        };
-        state.image = Some(self.building.image(&step, layer)?);
-        Ok(())
+        self.job.volumes_fit(state)?;
+        let id = self.containers.mentioned(&mut self.job, &config)?;
+        self.job.commit(state, ContainerConfig { hostname: short(&id).to_owned(), ..config }, &id, None)
     }
 
     fn run(&mut self, state: &mut State<'_>, command: &Command, args: &BTreeMap<String, String>) -> Result<()> {
@@ -352,7 +189,7 @@ impl Build<'_> {
         if !words.is_empty() {
             probe.entrypoint = None;
         }
-        if self.probe(state, &probe)? {
+        if self.job.probe(state, &probe)? {
             return Ok(());
         }
         let Some(image) = state.image.clone() else {
@@ -372,68 +209,23 @@ impl Build<'_> {
         if !crate::walls::Wall::BuildEnvironment.stands() {
             env.extend(std::env::vars().map(|(name, value)| format!("{name}={value}")));
         }
-        let id = self.container(&config)?;
-        let step = self.shop.containers.build_steps.known_build_step(&id);
-        let out = &mut self.out;
+        let id = self.containers.made(&mut self.job, &config)?;
+        let step = self.job.shop.containers.build_steps.known_build_step(&id);
+        let out = &mut self.job.out;
         let code = step.run(
             &mut |channel, bytes| {
                 let text = String::from_utf8_lossy(bytes);
                 if channel == Channel::Stderr { out.error(&text) } else { out.line(text) }
             },
-            self.op,
+            self.job.op,
         )?;
         if code != 0 {
             let text = format!("The command '{}' returned a non-zero code: {code}", words.join(" "));
             return Err(Error::internal(text).with_exit_code(code));
         }
-        let stays = !self.request.rm && !self.request.forcerm;
-        let layer = step.layer(&mut self.building, stays, self.op)?;
-        self.commit(state, probe, &id, layer)
-    }
-
-    fn host_config(&self) -> HostConfig {
-        let request = self.request;
-        HostConfig {
-            log_config: LogConfig { kind: "none".into(), ..LogConfig::default() },
-            network_mode: request.networkmode.clone(),
-            shm_size: Some(request.shmsize),
-            extra_hosts: Some(request.extrahosts.clone()).filter(|hosts| !hosts.is_empty()),
-            security_opt: Some(request.securityopt.clone()).filter(|options| !options.is_empty()),
-            resources: Resources {
-                cpu_shares: request.cpushares,
-                memory: request.memory,
-                memory_swap: request.memswap,
-                cgroup_parent: request.cgroupparent.clone(),
-                cpu_period: request.cpuperiod,
-                cpu_quota: request.cpuquota,
-                cpuset_cpus: request.cpusetcpus.clone(),
-                cpuset_mems: request.cpusetmems.clone(),
-                ulimits: Some(request.ulimits.clone()).filter(|limits| !limits.is_empty()),
-                ..Resources::default()
-            },
-            ..HostConfig::default()
-        }
-    }
-
-    /// Puts variables in: of the environment first, then arguments.
-    fn expand(&self, text: &str, env: &[String], args: &BTreeMap<String, String>) -> Result<String> {
-        let look_up = look_up(env, args);
-        Expander { escape: self.escape, look_up: &look_up, budget: &self.budget }.word(text)
-    }
-
-    /// Puts variables into a document, in which quotes are only quotes.
-    fn expand_document(&self, text: &str, env: &[String], args: &BTreeMap<String, String>) -> Result<String> {
-        let (mut escaped, mut chars) = (String::new(), text.chars().peekable());
-        while let Some(c) = chars.next() {
-            match c {
-                '\'' | '"' => escaped.push(self.escape),
-                // Before anything but a dollar it stands for itself.
-                c if c == self.escape && chars.peek() != Some(&'$') => escaped.push(c),
-                _ => {}
-            }
-            escaped.push(c);
-        }
-        self.expand(&escaped, env, args)
+        let stays = !self.job.request.rm && !self.job.request.forcerm;
+        let layer = step.layer(&mut self.job.building, stays, self.job.op)?;
+        self.job.commit(state, probe, &id, layer)
     }
 }
 
@@ -444,9 +236,4 @@ pub(super) fn named(error: Error, line: usize) -> Error {
         true => error.context(format_args!("dockerfile line {line}")),
         false => error,
     }
-}
-
-/// The value of a variable: of the environment first, then of the arguments.
-fn look_up<'e>(env: &'e [String], args: &'e BTreeMap<String, String>) -> impl Fn(&str) -> Option<String> + use<'e> {
-    move |name| of_env(env, name).or_else(|| args.get(name).cloned())
 }

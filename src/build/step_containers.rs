@@ -1,0 +1,98 @@
+//! The containers of a build's steps.
+
+use super::job::Job;
+use super::short;
+use crate::container::names::new_id;
+use crate::error::Result;
+use crate::model::{BuildImage, ContainerConfig, CreateBody, HostConfig, LogConfig, Resources};
+
+/// A container of a step. The output mentions one for a step that runs nothing, too, though none is made.
+struct Temporary {
+    id: String,
+    is_real: bool,
+}
+
+/// The containers of the steps so far that still exist.
+#[derive(Default)]
+pub(super) struct StepContainers {
+    list: Vec<Temporary>,
+}
+
+impl StepContainers {
+    /// Removes the containers of the steps so far. One that cannot go stays the build's; the others go all the same.
+    pub(super) fn clear(&mut self, job: &mut Job<'_>, tell: bool) -> Result<()> {
+        let mut result = Ok(());
+        let mut stay = Vec::new();
+        for container in std::mem::take(&mut self.list) {
+            let gone = if container.is_real {
+                job.shop.containers.build_steps.remove_build_step(&container.id)
+            } else {
+                Ok(())
+            };
+            let told = match (&gone, tell) {
+                (Ok(()), true) => job.out.line(format!("Removing intermediate container {}\n", short(&container.id))),
+                _ => Ok(()),
+            };
+            if gone.is_err() {
+                stay.push(container);
+            }
+            result = result.and(gone).and(told);
+        }
+        self.list = stay;
+        result
+    }
+
+    /// The container of a step that runs nothing. It is made only where it is to stay: nobody could see it else.
+    pub(super) fn mentioned(&mut self, job: &mut Job<'_>, config: &ContainerConfig) -> Result<String> {
+        let stays = !job.request.rm && !job.request.forcerm;
+        let id = if stays { self.made(job, config)? } else { new_id()? };
+        if !stays {
+            self.list.push(Temporary { id: id.clone(), is_real: false });
+            job.out.line(format!(" ---> Running in {}\n", short(&id)))?;
+        }
+        Ok(id)
+    }
+
+    /// Makes a container, and tells of it.
+    pub(super) fn made(&mut self, job: &mut Job<'_>, config: &ContainerConfig) -> Result<String> {
+        let body =
+            CreateBody { config: config.clone(), host_config: host_config(job.request), ..CreateBody::default() };
+        let (step, warnings) = job.shop.containers.build_steps.build_step(&body, &job.building)?;
+        let id = step.id.clone();
+        self.list.push(Temporary { id: id.clone(), is_real: true });
+        for warning in warnings {
+            job.out.line(format!(" ---> [Warning] {warning}\n"))?;
+        }
+        job.out.line(format!(" ---> Running in {}\n", short(&id)))?;
+        Ok(id)
+    }
+
+    /// The ids of those that were made.
+    pub(super) fn ids(&self) -> Vec<String> {
+        self.list.iter().filter(|container| container.is_real).map(|container| container.id.clone()).collect()
+    }
+}
+
+/// The limits and networks that the request asks for.
+fn host_config(request: &BuildImage) -> HostConfig {
+    HostConfig {
+        log_config: LogConfig { kind: "none".into(), ..LogConfig::default() },
+        network_mode: request.networkmode.clone(),
+        shm_size: Some(request.shmsize),
+        extra_hosts: Some(request.extrahosts.clone()).filter(|hosts| !hosts.is_empty()),
+        security_opt: Some(request.securityopt.clone()).filter(|options| !options.is_empty()),
+        resources: Resources {
+            cpu_shares: request.cpushares,
+            memory: request.memory,
+            memory_swap: request.memswap,
+            cgroup_parent: request.cgroupparent.clone(),
+            cpu_period: request.cpuperiod,
+            cpu_quota: request.cpuquota,
+            cpuset_cpus: request.cpusetcpus.clone(),
+            cpuset_mems: request.cpusetmems.clone(),
+            ulimits: Some(request.ulimits.clone()).filter(|limits| !limits.is_empty()),
+            ..Resources::default()
+        },
+        ..HostConfig::default()
+    }
+}
