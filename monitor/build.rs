@@ -7,7 +7,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The linker leaves out sections that the program does not need: unwind tables (nobody unwinds it), the compilers' names.
+/// The linker leaves out sections that the program does not need: unwind tables (nobody unwinds it), the compilers'
+/// names.
 const LEFT_OUT: &str = "SECTIONS { /DISCARD/ : { *(.eh_frame) *(.eh_frame.*) *(.comment) } } INSERT AFTER .text;\n";
 
 fn main() {
@@ -32,8 +33,8 @@ struct Build {
 }
 
 impl Build {
-    /// A part that is compiled for speed (`2`) or size (`s`), whatever the program is compiled for: each of its functions
-    /// is marked so, and stays so when all parts become one.
+    /// A part that is compiled for speed (`2`) or size (`s`), whatever the program is compiled for: each of its
+    /// functions is marked so, and stays so when all parts become one.
     fn library(&self, source: &str, name: &str, level: &str, uses: &[&str]) {
         let mut rustc = self.rustc(source, name, "rlib", level, uses);
         rustc.arg("-o").arg(self.of_library(name));

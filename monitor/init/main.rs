@@ -1,7 +1,7 @@
 //! The init of containers that ask for one: it starts the command as its only own child, passes signals on to it, reaps
 //! whatever is left to it, and ends with the command's exit code. `init -- COMMAND [ARG...]`.
 //!
-//! It holds nothing of the engine: a program like any other of the container, in memory of its own.
+//! The program holds nothing of the engine: a program like any other of the container, in memory of its own.
 
 #![no_std]
 #![no_main]
@@ -181,8 +181,8 @@ fn complain(parts: &[&[u8]]) {
 fn text(at: usize) -> &'static [u8] {
     let start = at as *const u8;
     let mut length = 0;
-    // SAFETY: the string ends with a NUL, and lives as long as the program. Volatile, because a plain loop would become a
-    // call of strlen(3).
+    // SAFETY: the string ends with a NUL, and lives as long as the program. Volatile, because a plain loop would become
+    // a call of strlen(3).
     unsafe {
         while start.add(length).read_volatile() != 0 {
             length += 1;

@@ -1,5 +1,5 @@
-//! The code that every byte of a container's output passes on its way to the log. It is compiled for speed; the rest of the
-//! monitor is compiled for size (`build.rs`). Loops here are vectors; for size they would be ten times as slow.
+//! The code that every byte of a container's output passes on its way to the log. It is compiled for speed; the rest of
+//! the monitor is compiled for size (`build.rs`). Loops here are vectors; for size they would be ten times as slow.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -22,8 +22,9 @@ use crate::wire::*;
 /// The boot socket.
 const BOOT: i32 = 3;
 
-/// The parts of the launcher. One, static, zero at the beginning: nothing is allocated while it runs but stream buffers. The
-/// parts do not know each other, unless one is given to another for a call; the methods here pass on what they bring.
+/// The parts of the launcher. One, static, zero at the beginning: nothing is allocated while it runs but stream
+/// buffers. The parts do not know each other, unless one is given to another for a call; the methods here pass on what
+/// they bring.
 pub struct Monitor {
     pub header: Header,
     /// The lock that shows that the container lives.
@@ -70,18 +71,18 @@ impl Supplies {
     }
 }
 
-// SAFETY: zeroes are values of all members, or of their parts, but for slices and descriptors: `main` writes those before
-// anything reads them.
+// SAFETY: zeroes are values of all members, or of their parts, but for slices and descriptors: `main` writes those
+// before anything reads them.
 static mut MONITOR: core::mem::MaybeUninit<Monitor> = core::mem::MaybeUninit::zeroed();
 
-/// In a child that needs the monitor no more: what the monitor knows reads as zeroes. Where pages are larger than 4 KiB this
-/// does nothing.
+/// In a child that needs the monitor no more: what the monitor knows reads as zeroes. Where pages are larger than 4 KiB
+/// this does nothing.
 pub fn forget() {
     const PAGE: usize = 4 << 10;
     let start = (&raw const MONITOR) as usize;
     let (from, to) = (start.next_multiple_of(PAGE), (start + size_of::<Monitor>()) & !(PAGE - 1));
-    // SAFETY: the pages lie within a static without initial contents, of which zeroes are a value; a child between clone and
-    // exec holds references into it, of which it reads numbers alone, and none of them again.
+    // SAFETY: the pages lie within a static without initial contents, of which zeroes are a value; a child between
+    // clone and exec holds references into it, of which it reads numbers alone, and none of them again.
     unsafe { sys::zero_range(from, to) };
 }
 
@@ -118,7 +119,8 @@ pub extern "C" fn main() -> ! {
     life::run(monitor)
 }
 
-/// The second word of the command line is the library's list of walls that are off, the third one the seconds of [`entry`].
+/// The second word of the command line is the library's list of walls that are off, the third one the seconds of
+/// [`entry`].
 ///
 /// [`entry`]: crate::entry
 #[cfg(feature = "attacks")]
@@ -176,7 +178,8 @@ fn reset_process() {
         let _ = sys::call(nr::CHDIR, &[c"/".as_ptr() as usize]);
     }
     reset_limits();
-    // The process must be able to end up in no cgroup of the host's service: the child joins its own; the monitor stays.
+    // The process must be able to end up in no cgroup of the host's service: the child joins its own; the monitor
+    // stays.
 }
 
 /// Soft limits are the host program's own business (what it needs for itself); hard ones are the administrator's and

@@ -34,8 +34,8 @@ impl Groups {
         self.limits = InForce::first(plan);
     }
 
-    /// Makes the directories, writes the limits, opens the files through which a child joins: of the groups that must be
-    /// there before the first process, or of the others (`late`).
+    /// Makes the directories, writes the limits, opens the files through which a child joins: of the groups that must
+    /// be there before the first process, or of the others (`late`).
     pub fn make(&mut self, late: bool) -> Outcome {
         let mut file = ControlFile { path: b"", fd: Fd::NONE };
         let mut are_late = false;
@@ -71,8 +71,8 @@ impl Groups {
     }
 
     /// The file through which a child joins the group. A v2 group is joined in the clone itself: a write to its
-    /// `cgroup.procs` waits for every CPU to pass through the scheduler (6 to 13 ms), also where nothing but the systemd
-    /// tree is v2.
+    /// `cgroup.procs` waits for every CPU to pass through the scheduler (6 to 13 ms), also where nothing but the
+    /// systemd tree is v2.
     fn open_group(&mut self, path: &[u8]) -> Result<()> {
         let mut dir = Fd::new(sys::openat(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0)?);
         // `tasks` moves one thread without the lock that cgroup.procs takes; v2 has none.
@@ -138,8 +138,8 @@ impl Groups {
         Ok(())
     }
 
-    /// Closes and removes the groups of the container's plan; answers whether all have gone. A group that still has processes
-    /// stays: the library removes it later.
+    /// Closes and removes the groups of the container's plan; answers whether all have gone. A group that still has
+    /// processes stays: the library removes it later.
     pub fn remove(&mut self, plan: Plan) -> bool {
         self.files.close();
         self.unified.close();
@@ -156,7 +156,8 @@ impl Groups {
             (false, true) => b"FROZEN",
             (false, false) => b"THAWED",
         };
-        // v1 stays FREEZING while a process is being made, or when it does not get to run; writing again makes progress.
+        // v1 stays FREEZING while a process is being made, or when it does not get to run; writing again makes
+        // progress.
         const LONGEST_NS: i64 = 5_000_000_000;
         let until = sys::monotonic() + LONGEST_NS;
         while sys::monotonic() < until {

@@ -1,11 +1,12 @@
 //! The child between clone and exec: walks the plan, decides nothing.
 //!
-//! It runs in its own copy of the monitor's memory and ends in execve, or in a report of the step that failed. Targets
-//! inside the root are resolved by openat2 from the root's descriptor, so that nothing in an image leads out of it.
+//! The child runs in its own copy of the monitor's memory and ends in execve, or in a report of the step that failed.
+//! Targets inside the root are resolved by openat2 from the root's descriptor, so that nothing in an image leads out of
+//! it.
 //!
-//! Where others live in the PID namespace of the new process ([`Launch::enters`]), the child is a helper that stays in the
-//! host's, where no container sees it. It takes every step that takes rights, gives up the rights, and makes the process that
-//! the others see as its last deed ([`Child::appear`]).
+//! Where others live in the PID namespace of the new process ([`Launch::enters`]), the child is a helper that stays in
+//! the host's, where no container sees it. It takes every step that takes rights, gives up the rights, and makes the
+//! process that the others see as its last deed ([`Child::appear`]).
 
 use crate::ops::{self, Operation, Plan};
 use crate::sys::{self, *};
@@ -41,7 +42,7 @@ pub struct Launch<'a> {
     pub restarts: u32,
     /// The process is born among others, in a PID namespace that is not made with it: a helper walks the plan for it.
     pub enters: bool,
-    /// Those others are not of this container alone.
+    /// The processes in that namespace are not of this container alone.
     pub others: bool,
     /// The network namespace that it joins has all its interfaces, rules and sockets.
     pub net_goes_on: bool,
@@ -124,7 +125,7 @@ struct Child<'a> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Console {
-    /// It is made.
+    /// The child makes the place.
     Own,
     /// Only where it is there.
     Others,
@@ -133,8 +134,8 @@ enum Console {
 
 type Step = core::result::Result<(), Failure>;
 
-/// A match of a step by the kind of its operation, which is read where it is used. (A match of an enum of all operations makes
-/// the program 8 kB larger.)
+/// A match of a step by the kind of its operation, which is read where it is used. (A match of an enum of all
+/// operations makes the program 8 kB larger.)
 macro_rules! of_kind {
     (match $step:ident { $($kind:ident($op:pat) $(if $guard:expr)? => $then:expr,)* $(_ $(if $known:expr)? => $else:expr,)* }) => {
         match $step.code {
@@ -198,7 +199,7 @@ impl<'a> Child<'a> {
         ok(crate::rights::take_all())?;
         self.close_rest()?;
         if self.launch.enters {
-            // Whom a process may signal as its own group must not be the monitor.
+            // The group of the helper, which it may signal, must not be the monitor's.
             ok(sys_setsid())?;
         }
         join_groups(self.launch.cgroups)?;
@@ -395,8 +396,8 @@ impl<'a> Child<'a> {
         Ok(())
     }
 
-    /// Says which mount events pass between this mount namespace and the host's. The tree as a whole never tells the host:
-    /// only the bind mounts that are to, and those are taken while they are still the host's peers.
+    /// Says which mount events pass between this mount namespace and the host's. The tree as a whole never tells the
+    /// host: only the bind mounts that are to, and those are taken while they are still the host's peers.
     fn propagation(&mut self, kind: u32) -> Step {
         if kind & MS_SHARED == 0 {
             return ok(sys::mount_propagation(b"/\0", kind));
@@ -437,7 +438,8 @@ impl<'a> Child<'a> {
     /// Mounts the overlay detached, and puts it on the run directory: somewhere in our own namespace it must be.
     fn try_overlay(&mut self, op: &ops::Overlay) -> Step {
         let mount = os(crate::overlay::mount(op, self.launch.made.user, self.label))?;
-        // The working directory is the run directory as this mount namespace has it; a descriptor of the monitor's is not.
+        // The working directory is the run directory as this mount namespace has it; a descriptor of the monitor's is
+        // not.
         let here = os(sys::openat(AT_FDCWD, b".\0", O_PATH | O_DIRECTORY, 0))?;
         ok(sys::move_mount(mount, here))?;
         sys::close(here);
@@ -499,12 +501,13 @@ impl<'a> Child<'a> {
             return Err(errno(EINVAL));
         }
         ok(sys::mkdirat(self.place, name, 0o755))?;
-        // Those in memory are told apart by their source: /dev/shm is "shm".
+        // File systems in memory are told apart by their source: /dev/shm is "shm".
         let source = if kind == b"tmpfs\0" { name } else { kind };
         ok(sys::mount(source, name, kind, op.flags, options))?;
         if kind == b"mqueue\0" && self.label.len() > 1 {
-            // It is made with its IPC namespace: as it is mounted, it can be given no label. In the user namespace of a
-            // container some kernels let nobody give it one; then its container does not come into it.
+            // The kernel makes a queue's file system with its IPC namespace: as it is mounted, it can be given no
+            // label. In the user namespace of a container some kernels let nobody give it one; then its container does
+            // not come into it.
             let _ = sys::lsetxattr(name, c"security.selinux", self.label);
         }
         Ok(())
@@ -516,7 +519,8 @@ impl<'a> Child<'a> {
         let recursive = flags & BIND_RECURSIVE != 0;
         let how = 1 | if recursive { AT_RECURSIVE } else { 0 };
         let opened = match self.taken(source) {
-            // A peer of it that stands in the mount table where it was asked for; before Linux 6.15, where it was taken.
+            // A peer of it that stands in the mount table where it was asked for; before Linux 6.15, where it was
+            // taken.
             Some(tree) => Ok(sys::open_tree(tree, b"\0", AT_EMPTY_PATH | how).unwrap_or(tree)),
             None => sys::open_tree(AT_FDCWD, source, how),
         };
@@ -723,8 +727,8 @@ impl<'a> Child<'a> {
         Ok(())
     }
 
-    /// By the container's own procfs, for the host's is gone: not by what a mask put there. The kernel takes the word only from
-    /// the credentials that the file was opened with, so the file is not opened beforehand.
+    /// By the container's own procfs, for the host's is gone: not by what a mask put there. The kernel takes the word
+    /// only from the credentials that the file was opened with, so the file is not opened beforehand.
     fn change_profile(&mut self, word: &[u8]) -> Step {
         // SAFETY: getpid takes no arguments.
         let pid = os(unsafe { sys::call(nr::GETPID, &[]) })?;
@@ -788,7 +792,7 @@ impl<'a> Child<'a> {
         Ok(())
     }
 
-    /// The container's own `/dev/null`: who holds the host's could change its mode for everybody. A process of the
+    /// The container's own `/dev/null`: a holder of the host's could change its mode for everybody. A process of the
     /// container may have put something else in its place, such as a link to a descriptor of the monitor: no link is
     /// followed, and what was opened is looked at.
     fn own_null(&self) -> core::result::Result<i32, Failure> {
@@ -884,7 +888,8 @@ impl<'a> Child<'a> {
         } else {
             ok(sys::close_range(3, u32::MAX, 4))?;
         }
-        // Without no_new_privs a filter needs CAP_SYS_ADMIN, so it comes before the privileges go; with it, last of all.
+        // Without no_new_privs a filter needs CAP_SYS_ADMIN, so it comes before the privileges go; with it, last of
+        // all.
         let early = !no_new_privs && !self.filter_last;
         if early {
             seccomp(filter)?;
@@ -918,8 +923,8 @@ impl<'a> Child<'a> {
             && (self.processes.is_none() || allows(nr::PRLIMIT64, &[0, RLIMIT_NPROC as usize]))
     }
 
-    /// Where the filter is set by the process that others see, none of them may be able to take that process over before:
-    /// it would be one without a filter, and without `no_new_privs` one that still has a capability.
+    /// Where the filter is set by the process that others see, none of them may be able to take that process over
+    /// before: it would be one without a filter, and without `no_new_privs` one that still has a capability.
     fn nobody_traces(&self, bounding: u64) -> Step {
         match self.launch.others || bounding & CAP_SYS_PTRACE != 0 {
             true if Wall::FilterUntraced.stands() => {
@@ -963,8 +968,8 @@ impl<'a> Child<'a> {
         }
     }
 
-    /// A limit of the process. That of processes is set when the helper, which has the same user by then, does not count:
-    /// until then the process has what it may lower.
+    /// A limit of the process. That of processes is set when the helper, which has the same user by then, does not
+    /// count: until then the process has what it may lower.
     fn rlimit(&mut self, op: ops::Rlimit) -> Step {
         let (resource, limits) = (op.resource, [op.soft, op.hard]);
         if !self.launch.enters || resource != RLIMIT_NPROC {
@@ -996,7 +1001,7 @@ impl<'a> Child<'a> {
                 path = &value[..value.len() - 1];
             }
             has_home |= variable.starts_with(b"HOME=");
-            // An empty one is none, as with runc.
+            // An empty value counts as a missing one, as with runc.
             *word = if variable == b"HOME=\0" { home.as_ptr() } else { variable.as_ptr() } as usize;
         }
         if !has_home {
@@ -1005,7 +1010,8 @@ impl<'a> Child<'a> {
         if self.launch.enters {
             self.appear()?;
         }
-        // A monitor that ends takes its container along; one that ended before this line does not read the report any more.
+        // A monitor that ends takes its container along; one that ended before this line does not read the report any
+        // more.
         os(sys::prctl(PR_SET_PDEATHSIG, SIGKILL as usize))?;
         if sys::write_all(self.launch.report, &REPORT_READY.to_ne_bytes()).is_err() {
             sys::exit(1);
@@ -1032,8 +1038,8 @@ impl<'a> Child<'a> {
         Ok((parent, name))
     }
 
-    /// Something that is not a directory, to mount on: what is there, or a new empty file. A link that leads to nothing yet
-    /// is followed inside the root: images have `/etc/resolv.conf` as such a one.
+    /// Something that is not a directory, to mount on: what is there, or a new empty file. A link that leads to nothing
+    /// yet is followed inside the root: images have `/etc/resolv.conf` as such a one.
     fn make_file(&mut self, path: &[u8]) -> core::result::Result<i32, Failure> {
         let mut path = Path::new(path)?;
         for _ in 0..MAX_LINKS {
@@ -1060,8 +1066,8 @@ impl<'a> Child<'a> {
         Err(errno(ELOOP))
     }
 
-    /// Opens a directory below `root`, making what is missing: the longest part that is there is resolved as a whole, then
-    /// one component after the other is made. A link that leads to nothing yet is followed where links are.
+    /// Opens a directory below `root`, making what is missing: the longest part that is there is resolved as a whole,
+    /// then one component after the other is made. A link that leads to nothing yet is followed where links are.
     fn make_dirs(&mut self, root: i32, path: &[u8], mode: u32, resolve: u64) -> core::result::Result<i32, Failure> {
         let mut path = Path::new(path)?;
         for _ in 0..MAX_LINKS {
@@ -1122,8 +1128,8 @@ impl<'a> Child<'a> {
     }
 }
 
-/// Makes something below `parent` with the mode that it is given: no bit is masked, so that none has to be set by the name
-/// afterwards, which may be a link by then. The mask is this process's own, 022 before and after.
+/// Makes something below `parent` with the mode that it is given: no bit is masked, so that none has to be set by the
+/// name afterwards, which may be a link by then. The mask is this process's own, 022 before and after.
 fn with_mode(parent: i32, name: &Name, mode: u32, make: impl FnOnce() -> sys::Result<()>) -> sys::Result<()> {
     #[cfg(feature = "attacks")]
     if !crate::walls::Wall::ModesAtBirth.stands() {
@@ -1160,8 +1166,8 @@ impl Path {
         &self.bytes[..=self.length]
     }
 
-    /// Puts the text of a link in place of its name, or, where it begins with a slash, of all up to its name. Errors: it
-    /// is no link.
+    /// Puts the text of a link in place of its name, or, where it begins with a slash, of all up to its name. Errors:
+    /// the name is not a link.
     fn follow(&mut self, dir: i32, name: &Name, at: core::ops::Range<usize>) -> Step {
         let mut joined = [0; 4096];
         let mut link = [0; 4096];
@@ -1325,8 +1331,8 @@ fn oom_score(ops::OomScore { value, required }: ops::OomScore) -> Step {
     if required { ok(written) } else { Ok(()) }
 }
 
-/// The kernel keeps with the task who it becomes at its exec, and a child has that, too: the word of a helper counts for the
-/// process that it makes. So it is given while the host's procfs can be seen, and no descriptor of it stays.
+/// The kernel keeps with the task who it becomes at its exec, and a child has that, too: the word of a helper counts
+/// for the process that it makes. So it is given while the host's procfs can be seen, and no descriptor of it stays.
 fn profile(ops::Profile { required, word }: ops::Profile) -> Step {
     let file = match sys::openat(AT_FDCWD, b"/proc/self/attr/apparmor/exec\0", O_WRONLY, 0) {
         // Before Linux 5.8.
@@ -1341,8 +1347,9 @@ fn profile(ops::Profile { required, word }: ops::Profile) -> Step {
     if required { ok(written) } else { Ok(()) }
 }
 
-/// As a profile's, the word counts for children until their exec. Keys that the process makes before (its session keyring)
-/// are to have the same label, where the policy lets them: without it they are the host's, and closed to the container.
+/// As a profile's, the word counts for children until their exec. Keys that the process makes before (its session
+/// keyring) are to have the same label, where the policy lets them: without it they are the host's, and closed to the
+/// container.
 fn label(text: &[u8]) -> Step {
     let say = |path: &[u8]| {
         let file = sys::openat(AT_FDCWD, path, O_WRONLY, 0)?;
@@ -1463,7 +1470,8 @@ pub fn forget_monitor(kept: &[u8]) {
 }
 
 /// Tries again for a while where the program is being written: a program that was just put there may still be open in
-/// another process between its clone and its exec. Without a pause of the kernel's: the filter of system calls is in force.
+/// another process between its clone and its exec. Without a pause of the kernel's: the filter of system calls is in
+/// force.
 fn execve(program: *const u8, argv: usize, envp: usize) -> i32 {
     const ATTEMPTS: u32 = 5000;
     const SPINS: u32 = 2000;

@@ -1,8 +1,8 @@
 //! The worker's rights, given up for good: before it reads a byte that a container made.
 //!
-//! No capabilities, also none that a program could get; a filter of the calls that it makes (`src/filter.rs`); of files it
-//! can open those of the run directory, for reading. No process of a container descends from it, so that nothing of this
-//! is inherited by one.
+//! No capabilities, also none that a program could get; a filter of the calls that it makes (`src/filter.rs`); of files
+//! it can open those of the run directory, for reading. No process of a container descends from it, so that nothing of
+//! this is inherited by one.
 
 use crate::filter::{Filter, Instruction, Rule};
 use crate::sys::{self, *};
@@ -18,7 +18,8 @@ pub fn enter_root(dir: i32) -> Result<()> {
     unsafe { sys::call(nr::CHROOT, &[c".".as_ptr() as usize]) }.map(|_| ())
 }
 
-/// Gives all rights up but for the calls of the list; `readable`: the directory below which files may be read, or below 0.
+/// Gives all rights up but for the calls of the list; `readable`: the directory below which files may be read, or below
+/// 0.
 pub fn give_up(rules: &[Rule], readable: i32) -> Result<()> {
     if !Wall::ConfinedWorker.stands() {
         return Ok(());
@@ -53,7 +54,8 @@ fn fence(readable: i32) -> Result<()> {
     const PATH_BENEATH: usize = 1;
     // SAFETY: no pointers.
     let version = unsafe { sys::call(nr::LANDLOCK_CREATE_RULESET, &[0, 0, VERSION]) }?;
-    // Rights of the first version, and those that came with later ones: refer, truncate, and ioctl of devices with the fifth.
+    // Rights of the first version, and those that came with later ones: refer, truncate, and ioctl of devices with the
+    // fifth.
     let handled: u64 = match version {
         1 => (1 << 13) - 1,
         2 => (1 << 14) - 1,

@@ -66,8 +66,8 @@ impl Control {
         }
     }
 
-    /// Receives a client's message: its length, and how many descriptors came with it. None: there is none, or the client is
-    /// gone.
+    /// Receives a client's message: its length, and how many descriptors came with it. None: there is none, or the
+    /// client is gone.
     pub fn receive(
         &mut self,
         slot: usize,
@@ -124,8 +124,8 @@ impl Control {
     /// Answers, perhaps with a descriptor, which stays open here.
     pub fn answer_with(&mut self, slot: usize, answer: Answer, pass: Option<i32>) {
         let answer = Answer { magic: MESSAGE_MAGIC, version: VERSION, flags: self.flags, ..answer };
-        // A client that asks and does not take its answers is dropped: the monitor neither waits for it nor leaves an answer
-        // out.
+        // A client that asks and does not take its answers is dropped: the monitor neither waits for it nor leaves an
+        // answer out.
         if let Some(fd) = self.clients.fd(slot)
             && sys::send_fd(fd, &answer.to_bytes(), pass).is_err()
         {

@@ -1,8 +1,8 @@
 //! Names: answers for the containers of the networks that this one is on, and passes everything else on to the host's
 //! resolvers.
 //!
-//! The sockets are the container's: its first process made them. Who has which name stands in a file for each network,
-//! which the library writes; who runs, in the locks of the living.
+//! The sockets are the container's: its first process made them. The library writes a file for each network, with the
+//! names and their holders; the locks of running containers tell which of them run (`names`).
 
 use crate::child::{errno, os};
 use crate::life::token;
@@ -478,7 +478,8 @@ impl Dns {
                 return self.fail(&query[..length], client, stream);
             }
             let server = self.servers.servers[number];
-            // Each time another number, spelling and port: who did not see the question must guess them all.
+            // Each time another number, spelling and port: an attacker without sight of the question must guess them
+            // all.
             let mut chance = [0u8; 34];
             sys::random(&mut chance);
             let pending = &mut self.pending[index];
@@ -488,7 +489,7 @@ impl Dns {
                 pending.spelling = [0; 32];
             }
             pending.until = sys::monotonic() + PATIENCE_NS;
-            // Whoever asks over TCP has an answer to expect that is too long for a datagram.
+            // A client that asks over TCP has an answer to expect that is too long for a datagram.
             let over_tcp = pending.stream.is_some();
             if over_tcp && self.ask_stream(index, &server).is_some() || self.ask_datagram(index, &server).is_ok() {
                 return;
@@ -498,7 +499,8 @@ impl Dns {
         }
     }
 
-    /// Asks over the question's own socket, from a port that the kernel chooses anew, and that hears this resolver alone.
+    /// Asks over the question's own socket, from a port that the kernel chooses anew, and that hears this resolver
+    /// alone.
     fn ask_datagram(&mut self, index: usize, server: &Server) -> Result<()> {
         const UNCONNECTED: [u8; 16] = [0; 16];
         let reach = Reach { outside: server.outside, v6: server.is_v6() };

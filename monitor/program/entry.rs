@@ -1,12 +1,12 @@
 //! How many seconds a process may take from its appearance among others to its program: [`APPEARANCE_LIMIT_S`].
 //!
-//! A test build (feature `attacks`) can be told another number, for tests that look at such processes and are not about the
-//! limit: on a slow machine a look alone takes longer. In every other build the number is a constant.
+//! A test build (feature `attacks`) can be settable another number, for tests that look at such processes and are not about
+//! the limit: on a slow machine a look alone takes longer. In every other build the number is a constant.
 
 #[cfg(not(feature = "attacks"))]
 pub use fixed::limit;
 #[cfg(feature = "attacks")]
-pub use told::{limit, set};
+pub use settable::{limit, set};
 
 #[cfg(not(feature = "attacks"))]
 mod fixed {
@@ -19,7 +19,7 @@ mod fixed {
 }
 
 #[cfg(feature = "attacks")]
-mod told {
+mod settable {
     use crate::wire::APPEARANCE_LIMIT_S;
     use core::sync::atomic::{AtomicI64, Ordering};
 

@@ -1,4 +1,5 @@
-//! Further processes in the container: started on request, reaped, their end written to the file that the request brought.
+//! Further processes in the container: started on request, reaped, their end written to the file that the request
+//! brought.
 
 use crate::cgroup::Groups;
 use crate::child::{self, Launch, errno, os};
@@ -40,7 +41,7 @@ pub struct Home<'a> {
     /// The first process's pidfd, and the `/dev/pts`.
     pub init: i32,
     pub devpts: i32,
-    /// Its PID namespace is not its own alone.
+    /// The PID namespace is shared with other containers.
     pub others: bool,
 }
 
@@ -137,7 +138,7 @@ impl Execs {
     /// Starts a process: descriptors are the plan, the state file, and the streams of the session. Takes them all. The
     /// answers come later, unless it fails.
     pub fn start(&mut self, request: Request, home: &Home, fds: &[i32], link: &mut Link) -> Outcome {
-        // Those that have found a new owner are taken out.
+        // Descriptors that have found a new owner are taken out.
         let mut left = [-1; MAX_FDS];
         left[..fds.len()].copy_from_slice(fds);
         let result = self.try_start(request, home, &mut left[..fds.len()], link);
@@ -247,7 +248,7 @@ impl Execs {
 
     /// Kills the process of a place, whether it is in the container or on its way there.
     pub fn kill(&mut self, index: usize, around: &mut Around) {
-        // Its pid may have been reported already.
+        // The pid may have been reported already.
         while self.report(index, around) {}
         let exec = &self.execs[index];
         for pid in [exec.progress.helper, exec.progress.pid].into_iter().filter(|&pid| exec.used && pid > 0) {
@@ -260,7 +261,7 @@ impl Execs {
         timers::earliest(self.execs.iter().map(|exec| exec.progress.deadline).chain([self.tidy_at]))
     }
 
-    /// Ends the processes that have taken too long on their way: whoever stopped them holds up nobody.
+    /// Ends the processes that have taken too long on their way: a stopped process holds up nobody.
     pub fn tick(&mut self, now: i64, around: &mut Around) {
         if timers::is_due(self.tidy_at, now) {
             self.tidy_at = 0;
@@ -287,8 +288,8 @@ impl Execs {
         self.execs.iter().any(|exec| exec.used && exec.report.is_open())
     }
 
-    /// Takes a report of a helper, or of the process that it made; answers whether there was one. Others may have a hand in
-    /// the process: its reports say only how it goes on.
+    /// Takes a report of a helper, or of the process that it made; answers whether there was one. Others may have a
+    /// hand in the process: its reports say only how it goes on.
     pub fn report(&mut self, index: usize, around: &mut Around) -> bool {
         let mut message = [0u8; 32];
         let mut fds = [-1; MAX_FDS];
@@ -330,8 +331,8 @@ impl Execs {
         exec.report.close();
         let launched = exec.progress.launched();
         sys::unmap(core::mem::replace(&mut exec.plan, Plan::EMPTY).bytes());
-        // A failure is written before it is answered: a client that learns of it finds the code, though the child may not be
-        // reaped yet.
+        // A failure is written before it is answered: a client that learns of it finds the code, though the child may
+        // not be reaped yet.
         let (phase, code) = if launched.is_ok() { (1, 0) } else { (2, NOT_STARTED) };
         exec.write(phase, code, around.record);
         if let Some(client) = exec.client {
@@ -362,7 +363,7 @@ impl Execs {
         }
         if let Some(index) = self.find(pid) {
             self.execs[index].progress.ended(code);
-            // Its report is there; if it left its end of the socket to somebody, nobody is waited for.
+            // The report is there; if the process left its end of the socket to somebody, nobody is waited for.
             while self.report(index, around) {}
             if self.execs[index].report.is_open() {
                 self.launched(index, around);
@@ -405,7 +406,7 @@ impl Execs {
         }
     }
 
-    /// Their streams are gone: terminals hang up.
+    /// The streams of all processes are gone: terminals hang up.
     pub fn hang_up(&mut self) {
         self.execs.iter_mut().filter(|exec| exec.used).for_each(|exec| exec.master.close());
     }
@@ -480,8 +481,8 @@ fn make_pipes(owner: u32, session: Session, fds: &mut [i32], ends: &mut [i32; 3]
     Ok(())
 }
 
-/// Makes the helper with the process's ends of the streams, which stay open here; the walls decide whether the helper is
-/// there, or the process itself at once.
+/// Makes the helper with the process's ends of the streams, which stay open here; the walls decide whether the helper
+/// is there, or the process itself at once.
 fn fork(plan: Plan, stdio: [i32; 3], direct: [bool; 3], home: &Home) -> Result<(Progress, Fd)> {
     let header = plan.header().ok_or(EINVAL)?;
     let helped = Wall::EnterConfined.stands();

@@ -8,7 +8,7 @@ pub struct Fd(i32);
 impl Fd {
     pub const NONE: Fd = Fd(-1);
 
-    /// Takes a descriptor; a number below 0 is none.
+    /// Takes a descriptor; a number below 0 means none.
     pub const fn new(fd: i32) -> Fd {
         Fd(fd)
     }
@@ -89,7 +89,7 @@ impl<const N: usize> Drop for FdList<N> {
     }
 }
 
-/// Closes descriptors; numbers below 0 are none.
+/// Closes descriptors; numbers below 0 mean none.
 #[inline(never)]
 pub fn close_all(fds: &[i32]) {
     fds.iter().copied().filter(|&fd| fd >= 0).for_each(sys::close);

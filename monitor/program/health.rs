@@ -41,7 +41,7 @@ impl Health {
         }
     }
 
-    /// Reads what is checked, and when. If the plan of the check is none, the error is why.
+    /// Reads what is checked, and when. An error says why the plan of the check is invalid.
     pub fn configure(&mut self, op: ops::Health<'static>) -> core::result::Result<(), Bad> {
         let time = |nanos| i64::try_from(nanos).unwrap_or(i64::MAX).min(i64::MAX / 4);
         (self.checks.interval, self.checks.timeout) = (time(op.interval), time(op.timeout));
@@ -67,8 +67,8 @@ impl Health {
         }
     }
 
-    /// No checks for now: the container is frozen or ended. It counts as unhealthy meanwhile, as dockerd has it. `runs`: a
-    /// check runs; answers whether it is to be killed.
+    /// No checks for now: the container is frozen or ended. It counts as unhealthy meanwhile, as dockerd has it.
+    /// `runs`: a check runs; answers whether it is to be killed.
     pub fn stop(&mut self, record: &mut Record, runs: bool) -> bool {
         if self.plan.is_none() {
             return false;
@@ -97,7 +97,7 @@ impl Health {
         Some((plan, self.id))
     }
 
-    /// A check ended. `with_container`: the end of the container took it along, which is no result.
+    /// A check ended. `with_container`: the end of the container took it along, which does not count.
     pub fn ended(&mut self, end: CheckEnd, with_container: bool, record: &mut Record, link: &mut Link) {
         self.checks.ended();
         if self.abandoned || with_container {

@@ -5,8 +5,8 @@ use crate::sys;
 
 pub struct InForce {
     plan: Plan<'static>,
-    /// The plan that the monitor was started with. It stays mapped, because the container's id, the attributes of its events
-    /// and its health check stand in it.
+    /// The plan that the monitor was started with. It stays mapped, because the container's id, the attributes of its
+    /// events and its health check stand in it.
     first: bool,
 }
 

@@ -13,7 +13,7 @@ pub struct Inputs {
     epoll: i32,
     launcher: Launcher,
     inputs: [Input; MAX_INPUTS],
-    /// Where input goes, by owner: descriptors plus one, 0 is none.
+    /// Where input goes, by owner: descriptors plus one; 0: none.
     targets: [i32; MAX_EXECS + 2],
     /// The container runs: its input is read.
     enabled: bool,
@@ -23,7 +23,7 @@ struct Input {
     source: i32,
     socket: bool,
     owner: u32,
-    /// Its end is the process's end of input.
+    /// The end of this input is the end of the process's input.
     once: bool,
     ended: bool,
     polled: bool,

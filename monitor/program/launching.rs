@@ -18,9 +18,9 @@ type Outcome<T> = core::result::Result<T, Failure>;
 
 /// The descriptors of the first process, closed here once it has them or will never have them.
 struct Given {
-    /// Its standard streams.
+    /// The standard streams.
     ends: [i32; 3],
-    /// Its end of the reports.
+    /// The process's end of the reports.
     report: Fd,
     /// See [`Launch::host_link`].
     host_link: Fd,
@@ -188,8 +188,8 @@ fn take_handed(process: &mut Process, link: &mut Link, handed: Handed) {
         Handed::DevPts(fd) => process.devpts.set(fd),
         Handed::Dns(which, fd) => crate::dns::take_socket(link, which, fd),
         Handed::Terminal(master) => {
-            // A descriptor of its own: the one that is read is closed when every process of the container has closed the
-            // terminal, and its number may then be of another file.
+            // A descriptor of its own: the one that is read is closed when every process of the container has closed
+            // the terminal, and its number may then be of another file.
             process.master.set(sys::dup_from(master, 0).unwrap_or(-1));
             sys::set_nonblocking(master);
             if let Ok(stdin) = sys::dup_from(master, 0) {

@@ -148,7 +148,7 @@ impl Monitor {
     /// Passes the end of a health check on, if one has ended.
     fn check_ended(&mut self) {
         if let Some(end) = self.execs.take_check() {
-            // Its container's end takes it along: that is no result.
+            // The end of the container takes a check along: that does not count.
             let with_container = !self.process.runs() || end.result != Ok(0) && self.process.is_exiting();
             self.health.ended(end, with_container, &mut self.record, &mut self.link);
         }
@@ -219,8 +219,8 @@ impl Monitor {
         let mut ended = None;
         while let Some((pid, status)) = sys::reap() {
             if pid == self.process.pid {
-                // The health check ends at once: /proc no longer shows that the container ended, and the check would count
-                // that as a failure.
+                // The health check ends at once: /proc no longer shows that the container ended, and the check would
+                // count that as a failure.
                 self.end_health();
                 ended = Some(status);
             } else {
@@ -338,9 +338,9 @@ impl Monitor {
         self.control.answer_waiters(last, self.record.state.exit_code);
     }
 
-    /// The container has ended for good: that is recorded before the clients that wait are answered. Addresses and ports,
-    /// which others may want at once, are free by then, too. A start or a removal of the container waits for the lock, and so
-    /// for all that is released here.
+    /// The container has ended for good: that is recorded before the clients that wait are answered. Addresses and
+    /// ports, which others may want at once, are free by then, too. A start or a removal of the container waits for the
+    /// lock, and so for all that is released here.
     fn finish(&mut self) -> ! {
         if self.record.state.status() != Status::Exited {
             self.record.set_status(Status::Exited, true);

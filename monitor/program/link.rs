@@ -1,8 +1,8 @@
 //! The launcher's side of the worker: starts it, gives it orders, grants its requests, starts another one when it dies.
 //!
-//! All messages have a fixed size, and descriptors (`message`). An order may want an answer; a request (the next file of the
-//! log, a socket in the container's network) always gets one, a notice none. While the launcher waits for an answer of the
-//! worker it grants the worker's requests, so that neither waits for the other.
+//! All messages have a fixed size, and descriptors (`message`). An order may want an answer; a request (the next file
+//! of the log, a socket in the container's network) always gets one, a notice none. While the launcher waits for an
+//! answer of the worker it grants the worker's requests, so that neither waits for the other.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -67,7 +67,7 @@ pub struct Link {
     /// The launcher's end and the worker's.
     orders: [Fd; 2],
     requests: [Fd; 2],
-    /// Its first notice has come: its rights are given up.
+    /// The worker's first notice has come: its rights are given up.
     confined: bool,
     next: Successors,
     /// The pidfd of the container's first process, whose network sockets come from; below 0: there is none.
@@ -389,7 +389,7 @@ impl Link {
     }
 }
 
-/// One message without descriptors. None: the other end is closed, or what came is no message.
+/// One message without descriptors. None: the other end is closed, or the bytes are not a message.
 fn receive(socket: i32) -> Result<Option<Message>> {
     let (mut bytes, mut fds) = ([0; MESSAGE], [-1; MAX_FDS]);
     let got = sys::recv_fds(socket, &mut bytes, &mut fds, false);

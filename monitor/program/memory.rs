@@ -1,5 +1,5 @@
-//! The functions that the compiler expects of a C library: the entry point, which passes on what the kernel laid out on the
-//! stack, and the memory functions.
+//! The functions that the compiler expects of a C library: the entry point, which passes on what the kernel laid out on
+//! the stack, and the memory functions.
 
 use core::arch::{asm, global_asm};
 
@@ -14,7 +14,8 @@ global_asm!(".globl _start", "_start:", "mov x0, sp", "mov x29, #0", "mov x30, #
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, length: usize) -> *mut u8 {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the caller gives two ranges of that length. Assembly, because a loop would be compiled into a call of itself.
+    // SAFETY: the caller gives two ranges of that length. Assembly, because a loop would be compiled into a call of
+    // itself.
     unsafe {
         asm!("rep movsb", inout("rcx") length => _, inout("rdi") to => _, inout("rsi") from => _, options(nostack, preserves_flags));
     }

@@ -1,7 +1,7 @@
 //! The names of containers: answers questions about them from the files of the networks that this container is on.
 //!
-//! The library writes a file for each network, with the holders of names; the locks of running containers tell which of them
-//! run.
+//! The library writes a file for each network, with the holders of names; the locks of running containers tell which of
+//! them run.
 
 use crate::ops::{self, Plan};
 use crate::question::{self, Answer, Entry, Question, encode_name, entries, head, reversed, reversed6};
@@ -88,7 +88,8 @@ impl Names {
         }
         let mut answer = Answer::new(out, query, &question, 0);
         let mut known = false;
-        // By chance, not by turns: who asks for two families, or two names of a search list, would get the same one always.
+        // By chance, not by turns: a client that asks for two families, or two names of a search list, would get the
+        // same one always.
         if self.turn == 0 {
             self.turn = sys::monotonic() as usize;
         }

@@ -73,8 +73,8 @@ fn acknowledged(socket: i32, acks: u32) -> Step {
     Ok(())
 }
 
-/// A network namespace that nobody is in; -1 where the kernel makes none now: the clone of the first process says why. An
-/// error: this process did not come back out of it.
+/// A network namespace that nobody is in; -1 where the kernel makes none now: the clone of the first process says why.
+/// An error: this process did not come back out of it.
 pub fn new_namespace() -> Result<i32> {
     let own = sys::openat(AT_FDCWD, b"/proc/self/ns/net\0", O_RDONLY, 0)?;
     let made = sys::unshare(CLONE_NEWNET).is_ok();

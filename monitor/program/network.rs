@@ -1,5 +1,5 @@
-//! The container's network from the launcher's side: the namespace that outlives a restart, published ports, and the work
-//! that is left when the container ends.
+//! The container's network from the launcher's side: the namespace that outlives a restart, published ports, and the
+//! work that is left when the container ends.
 
 use crate::child::{self, Launch, errno, os};
 use crate::fd::Fd;
@@ -19,8 +19,8 @@ type Step = core::result::Result<(), Failure>;
 const NAMESPACE: &[u8] = b"netns\0";
 
 pub struct Network {
-    /// A network namespace that goes on while the container is restarted: interfaces that a plugin made in it cannot be made
-    /// again from here.
+    /// A network namespace that goes on while the container is restarted: interfaces that a plugin made in it cannot be
+    /// made again from here.
     pub net: Fd,
     /// The user namespace that it belongs to, if that is the container's own.
     pub user: Fd,
@@ -31,8 +31,8 @@ pub struct Network {
 impl Network {
     pub const NONE: Network = Network { net: Fd::NONE, user: Fd::NONE, ports: Fd::NONE };
 
-    /// Keeps the namespace that a process is in, if the plan says so and none is kept yet. `made`: the namespaces that the
-    /// process is about to join.
+    /// Keeps the namespace that a process is in, if the plan says so and none is kept yet. `made`: the namespaces that
+    /// the process is about to join.
     pub fn keep(&mut self, plan: Plan, pid: i32, made: &Made, around: (&Record, &mut Link)) -> Result<()> {
         let (record, link) = around;
         if self.net.is_open() || !plan.has::<KeepNet>() {
@@ -76,7 +76,8 @@ impl Network {
         self.end_names(link);
     }
 
-    /// The container ended: its resolver's sockets do too, unless their namespace goes on, and the rules that lead to them.
+    /// The container ended: its resolver's sockets do too, unless their namespace goes on, and the rules that lead to
+    /// them.
     pub fn end_names(&self, link: &mut Link) {
         if !self.net.is_open() {
             dns::end(link);
@@ -97,8 +98,8 @@ impl Network {
         }
     }
 
-    /// Has a process of the container's network namespace take some steps; then another plan is in force, for restarts and
-    /// the end. Descriptors: steps, plan, perhaps those of published ports.
+    /// Has a process of the container's network namespace take some steps; then another plan is in force, for restarts
+    /// and the end. Descriptors: steps, plan, perhaps those of published ports.
     pub fn change(&mut self, fds: &[i32], first: (i32, i32), record: &Record, link: &mut Link) -> Step {
         let (&[steps, plan_file], more) = fds.split_first_chunk().ok_or(errno(EINVAL))?;
         let map = |fd: i32| sys::fstat(fd).and_then(|stat| sys::map_file(fd, stat.size as usize));
@@ -137,8 +138,8 @@ impl Network {
         relay::end(link);
         self.let_go(link);
         if let Some(ops::FirewallEnd { messages }) = link.plan().find() {
-            // Left open to this process's end: a close of such a socket waits until the kernel has freed the removed rules,
-            // some milliseconds, and everybody else's change of a firewall waits with it.
+            // Left open to this process's end: a close of such a socket waits until the kernel has freed the removed
+            // rules, some milliseconds, and everybody else's change of a firewall waits with it.
             if let Ok(socket) = sys::netlink(NETLINK_NETFILTER) {
                 let _ = sys::write(socket, messages);
             }
@@ -164,7 +165,7 @@ fn take_steps(plan: Plan, init: i32) -> Step {
     let pidfd = Fd::new(pidfd);
     let taken = await_child(report.raw(), pid, &mut 0, &mut |handed| handed.close());
     if taken.is_err() {
-        // It may hang.
+        // The child may hang.
         let _ = sys::pidfd_signal(pidfd.raw(), SIGKILL);
     }
     sys::wait_for(pid);

@@ -9,7 +9,8 @@ use crate::sys::{self, *};
 pub struct Oom {
     /// The file that has the number of kills, with its NUL.
     file: &'static [u8],
-    /// Reports more kills: the eventfd of control groups v1, or the open `memory.events` of v2. None: nothing reports them.
+    /// Reports more kills: the eventfd of control groups v1, or the open `memory.events` of v2. None: nothing reports
+    /// them.
     notices: Fd,
     v2: bool,
     count: Count,

@@ -1,11 +1,11 @@
 //! Output: from a process to the log and to every attached client.
 //!
-//! An output stream reads a chunk when every sink has taken the one before: a client that does not read holds the process
-//! back as a pipe would (dockerd does the same), and memory stays bounded by one chunk a stream. A client that is gone is
-//! dropped at once.
+//! An output stream reads a chunk when every sink has taken the one before: a client that does not read holds the
+//! process back as a pipe would (dockerd does the same), and memory stays bounded by one chunk a stream. A client that
+//! is gone is dropped at once.
 //!
-//! A process that fills a chunk at once gets a larger pipe: fewer turns for the same bytes. Where then nobody but one client
-//! with a pipe wants its output, the pages go from pipe to pipe and nothing is copied here.
+//! A process that fills a chunk at once gets a larger pipe: fewer turns for the same bytes. Where then nobody but one
+//! client with a pipe wants its output, the pages go from pipe to pipe and nothing is copied here.
 
 use crate::check_output::CheckOutput;
 use crate::execs::CHECK;
@@ -51,7 +51,7 @@ struct Output {
     paused: bool,
     /// The source has ended; sinks still take the rest.
     ended: bool,
-    /// It has written much at once, into a pipe.
+    /// The process has written much at once, into a pipe.
     bulk: bool,
     buffer: Option<&'static mut [u8]>,
     filled: usize,
@@ -61,7 +61,7 @@ struct Output {
 /// An output stream that begins.
 pub struct NewOutput {
     pub owner: u32,
-    /// Its place, if it is of the container's own streams.
+    /// The place, if the stream is one of the container's own streams.
     pub index: Option<usize>,
     pub source: i32,
     pub log: bool,
@@ -153,7 +153,7 @@ impl Outputs {
     pub unsafe fn init(place: *mut Outputs) {
         // SAFETY: within the structure that the caller gives.
         unsafe { (&raw mut (*place).log).write(Log::new(LogFile::NONE)) };
-        // Those of further processes are zero, so that their memory is not there, until one is used.
+        // The outputs of further processes are zero, so that their memory is not there, until one is used.
         for index in [STDOUT, STDERR] {
             let fresh = Output {
                 used: false,
@@ -197,8 +197,8 @@ impl Outputs {
         Ok(())
     }
 
-    /// Output of a process: `index` is fixed for the container's own, else a free one is taken. Takes the descriptors, also
-    /// when it fails.
+    /// Output of a process: `index` is fixed for the container's own, else a free one is taken. Takes the descriptors,
+    /// also when it fails.
     pub fn take(&mut self, output: NewOutput, sink: Option<i32>) -> Result<()> {
         let source = output.source;
         match self.open(output) {
@@ -256,7 +256,8 @@ impl Outputs {
         }
     }
 
-    /// Moves output to the client's pipe as it is. Answers whether to go on: there may be more, or this was not the way.
+    /// Moves output to the client's pipe as it is. Answers whether to go on: there may be more, or this was not the
+    /// way.
     fn hand_over(&mut self, index: usize, slot: usize) -> bool {
         let epoll = self.epoll;
         let output = &mut self.outputs[index];

@@ -5,16 +5,16 @@ use crate::sys::{self, *};
 use crate::text::Writer;
 use crate::wire::{OVERLAY_IDMAP, OVERLAY_VOLATILE};
 
-/// Mounts an overlay, detached; answers its descriptor. `userns` is the user
-/// namespace whose owners its files are to have, where the plan says so; `label` its SELinux label as a C string, empty for
-/// those that its files have on the disk.
+/// Mounts an overlay, detached; answers its descriptor. `userns` is the user namespace whose owners its files are to
+/// have, where the plan says so; `label` its SELinux label as a C string, empty for those that its files have on the
+/// disk.
 pub fn mount(op: &Overlay, userns: i32, label: &[u8]) -> Result<i32> {
     let Overlay { upper, work, flags, lower } = *op;
     let volatile = flags & OVERLAY_VOLATILE != 0;
     let userns = if flags & OVERLAY_IDMAP != 0 { userns } else { -1 };
     let layers = Layers { upper: upper.cstr(), work: work.cstr(), lower, userns, label };
     if sys::release() < (6, 5) {
-        // They would take the steps and complain in the end, to the kernel's log too.
+        // Kernels before 6.5 take the steps and complain in the end, to the kernel's log too.
         return by_one_string(layers, volatile);
     }
     match by_steps(layers, volatile) {
@@ -96,7 +96,7 @@ fn by_one_string(layers: Layers, volatile: bool) -> Result<i32> {
     if let [label @ .., 0] = layers.label
         && !label.is_empty()
     {
-        // Its commas are no ends of an option there.
+        // Commas of the text do not end an option there.
         text.bytes(b",context=\"").bytes(label).bytes(b"\"");
     }
     text.bytes(if volatile { b",volatile\0" } else { b"\0" });
@@ -104,8 +104,8 @@ fn by_one_string(layers: Layers, volatile: bool) -> Result<i32> {
         return Err(E2BIG);
     }
     let options = text.done();
-    // mount(2) wants a place, which is to be no other's: /proc of this mount namespace serves for a moment, and a clone of
-    // the mount goes on.
+    // mount(2) wants a place, which no other mount uses: /proc of this mount namespace serves for a moment, and a clone
+    // of the mount goes on.
     let mounted = sys::mount(b"overlay\0", b"/proc\0", b"overlay\0", 0, options);
     let mount = mounted.and_then(|()| {
         let mount = sys::open_tree(AT_FDCWD, b"/proc\0", 1);
@@ -150,8 +150,8 @@ impl Open {
         }
     }
 
-    /// A directory by a mount of its own that shows the owners of a user namespace. Kernels before 6.15 make no overlay of
-    /// mounts that are in no namespace: for them it is put at `place` meanwhile.
+    /// A directory by a mount of its own that shows the owners of a user namespace. Kernels before 6.15 make no overlay
+    /// of mounts that are in no namespace: for them it is put at `place` meanwhile.
     fn mapped(&mut self, path: &[u8], place: &[u8], userns: i32) -> Result<i32> {
         let tree = self.keep(sys::open_tree(AT_FDCWD, path, 1)?)?;
         sys::mount_idmap(tree, false, userns)?;
@@ -181,7 +181,8 @@ impl Open {
         Ok([upper, self.keep(work)?])
     }
 
-    /// Nothing of it stays: a bind of the host's files would show a mount that was left, with owners that are not theirs.
+    /// Nothing of it stays: a bind of the host's files would show a mount that was left, with owners that are not
+    /// theirs.
     fn close(&self) -> Result<()> {
         let mut done = Ok(());
         for (fd, placed) in self.fds.iter().zip(self.placed).take(self.count) {

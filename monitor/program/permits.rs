@@ -51,7 +51,8 @@ fn verdict(filter: &[u8], call: &Call) -> Option<u32> {
 }
 
 impl Call {
-    /// Four bytes of the kernel's structure: number, architecture, the place of the call (nobody asks for it), arguments.
+    /// Four bytes of the kernel's structure: number, architecture, the place of the call (nobody asks for it),
+    /// arguments.
     fn word(&self, at: u32) -> Option<u32> {
         match at {
             0 => Some(self.number),

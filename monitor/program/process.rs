@@ -16,7 +16,7 @@ pub struct Process {
     pub mounts: Fd,
     /// The master of the container's terminal.
     pub master: Fd,
-    /// It was sent SIGKILL.
+    /// The process was sent SIGKILL.
     killed: bool,
 }
 

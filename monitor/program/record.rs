@@ -150,8 +150,8 @@ impl Record {
 
     fn append(&self, w: Writer) {
         let Some(record) = events::seal(w, sys::now()) else { return };
-        // A full journal has room again soon, because an engine that appends trims it before. Readers skip a partly written
-        // record.
+        // A full journal has room again soon, because an engine that appends trims it before. Readers skip a partly
+        // written record.
         for _ in 0..EVENT_TRIES {
             if sys::write(self.journal.raw(), record) == Ok(record.len()) {
                 return self.bound_journal();
@@ -160,8 +160,8 @@ impl Record {
         }
     }
 
-    /// Health checks and restarts go on for months, whether or not a program trims the journal. Readers skip the zeros; the
-    /// library (`src/event/journal.rs`) reports the gap to a reader that was so far behind.
+    /// Health checks and restarts go on for months, whether or not a program trims the journal. Readers skip the zeros;
+    /// the library (`src/event/journal.rs`) reports the gap to a reader that was so far behind.
     fn bound_journal(&self) {
         if let Ok(file) = sys::fstat(self.journal.raw())
             && let Some((from, length)) = events::excess(file.size, file.blocks * 512)

@@ -1,7 +1,7 @@
 //! Published ports that the kernel cannot lead to the container: those at the IPv6 loopback address, and IPv6 ones of a
-//! container that has no IPv6 address. What comes to their sockets is passed on from here.
+//! container that has no IPv6 address. This file passes on the traffic of their sockets.
 //!
-//! Bytes of connections go through pipes and are never looked at or copied. What a port leads to stands in the plan, so
+//! Bytes of connections go through pipes and are never looked at or copied. The plan has the target of each port, so
 //! that a plan that takes another's place says it anew.
 
 use crate::life::token;
@@ -45,8 +45,8 @@ struct Way {
     held: usize,
     /// Nothing comes any more.
     ended: bool,
-    /// The other side was told so.
-    told: bool,
+    /// The other side was shut for writing.
+    shut: bool,
 }
 
 /// A client's connection and the one to the container, in this order.
@@ -55,7 +55,7 @@ struct Connection {
     used: bool,
     sides: [i32; 2],
     ways: [Way; 2],
-    /// It was not served to the end.
+    /// The connection was not served to the end.
     again: bool,
 }
 
@@ -183,8 +183,8 @@ impl Relay {
         self.ports.as_deref().unwrap_or(&[])[..self.count].iter().map(|port| port.fd)
     }
 
-    /// Makes the table large enough for so many more: other networks may have more ports that are passed on than those of
-    /// the start.
+    /// Makes the table large enough for so many more: other networks may have more ports that are passed on than those
+    /// of the start.
     fn make_room(&mut self, more: usize) {
         let wanted = self.count + more;
         let there = self.ports.as_deref().map_or(0, <[Port]>::len);
@@ -272,7 +272,7 @@ impl Relay {
             let client = match sys::accept(port.fd) {
                 Ok(client) => client,
                 Err(EAGAIN) => return,
-                // It was gone before it was taken.
+                // The client was gone before it was taken.
                 Err(ECONNABORTED | EINTR) => continue,
                 Err(_) => {
                     self.starved = true;
@@ -318,7 +318,7 @@ impl Relay {
             return Err(error);
         }
         self.touched.0 = self.touched.0.max(index + 1);
-        let way = |pipe| Way { pipe, held: 0, ended: false, told: false };
+        let way = |pipe| Way { pipe, held: 0, ended: false, shut: false };
         self.connections[index] =
             Connection { used: true, sides: [client, server], ways: pipes.map(way), again: false };
         Ok(())
@@ -338,7 +338,7 @@ impl Relay {
                 Err(_) => failed = true,
             }
         }
-        if failed || connection.ways.iter().all(|way| way.told) {
+        if failed || connection.ways.iter().all(|way| way.shut) {
             self.close_connection(index);
             self.feed();
         } else {
@@ -446,9 +446,9 @@ fn pass(way: &mut Way, from: i32, to: i32) -> Result<bool> {
                 Err(error) => return Err(error),
             }
         }
-        if way.ended && way.held == 0 && !way.told {
+        if way.ended && way.held == 0 && !way.shut {
             sys::shut_write(to);
-            way.told = true;
+            way.shut = true;
         }
         if !moved {
             return Ok(false);

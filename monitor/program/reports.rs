@@ -26,8 +26,8 @@ impl Handed {
     }
 }
 
-/// Takes a child's reports until it executes its program or fails. If the child is a helper, `appeared` is the process that
-/// it made. Others may have a hand in that process: its reports say only how it goes on.
+/// Takes a child's reports until it executes its program or fails. If the child is a helper, `appeared` is the process
+/// that it made. Others may have a hand in that process: its reports say only how it goes on.
 pub fn await_child(
     report: i32,
     child: i32,
@@ -41,7 +41,7 @@ pub fn await_child(
         let mut fds = [-1; MAX_FDS];
         let (length, count, sender) = match sys::recv_from_child(report, &mut message, &mut fds, true) {
             Ok(message) => message,
-            // It ended without taking what was handed to it; its reports come behind this.
+            // The child ended without taking the descriptors that were handed to it; its reports come behind this.
             Err(ECONNRESET) => continue,
             Err(EAGAIN) => {
                 let step = if *appeared > 0 { STEP_HELD } else { STEP_LATE };

@@ -1,5 +1,6 @@
-//! Which of its capabilities the launcher has in effect: those that it uses itself. The others stay permitted, because it
-//! hands them on to what it starts; a child that walks a plan takes all of them up again, and gives up what the plan says.
+//! Which of its capabilities the launcher has in effect: those that it uses itself. The others stay permitted, because
+//! it hands them on to what it starts; a child that walks a plan takes all of them up again, and gives up what the plan
+//! says.
 
 use crate::sys::{self, *};
 use crate::walls::Wall;

@@ -1,14 +1,14 @@
-//! The files of a log: the one being written, and older ones (`.1`, `.2`, ...; with `compress` `.1.gz`, ...), as dockerd
-//! names them.
+//! The files of a log: the one being written, and older ones (`.1`, `.2`, ...; with `compress` `.1.gz`, ...), as
+//! dockerd names them.
 //!
-//! Each file of a bounded log carries a mark, an attribute that says what was written before it: so that a reader knows the
-//! file that follows the one it has read, under whatever name it is found, and how many records it missed where there is
-//! none any more.
+//! Each file of a bounded log carries a mark, an attribute that says what was written before it: so that a reader knows
+//! the file that follows the one it has read, under whatever name it is found, and how many records it missed where
+//! there is none any more.
 //!
-//! A new file is made before the old ones move up: when that is not possible (a full disk), the old one grows beyond its
-//! bound and nothing is lost. What was rotated is compressed by a child, so that output never waits for that; it reads
-//! nothing itself, but has that done by one that has no rights. It may outlive this process and meet its successor's child:
-//! names change under a lock of the directory, and who compresses holds one of its own.
+//! A new file is made before the old ones move up: when that is not possible (a full disk), the old one grows beyond
+//! its bound and nothing is lost. A child compresses rotated files, so that output never waits for that; it reads
+//! nothing itself, but has that done by one that has no rights. It may outlive this process and meet its successor's
+//! child: names change under a lock of the directory, and the process that compresses holds one of its own.
 
 use crate::confine;
 use crate::fd::Fd;
@@ -35,7 +35,7 @@ pub struct Files {
     mark: LogMark,
     /// The child that compresses; 0: there is none.
     child: i32,
-    /// It may have looked before the last file came.
+    /// The child may have looked before the last file came.
     again: bool,
 }
 
@@ -106,8 +106,8 @@ impl Files {
         renamed.is_ok().then_some(fd)
     }
 
-    /// Each file takes the next number; the oldest goes. Errors: one cannot have it. It and all newer ones stay as they are
-    /// then, and the number that is free is filled the next time.
+    /// Each file takes the next number; the oldest goes. Errors: one cannot have it. It and all newer ones stay as they
+    /// are then, and the number that is free is filled the next time.
     #[inline(never)]
     fn move_up(&self) -> Result<()> {
         let (mut older, mut newer) = ([0; NAME], [0; NAME]);
@@ -129,7 +129,7 @@ impl Files {
     }
 
     /// How many older files there are. A number that is free is where a monitor was killed while it rotated; one that
-    /// cannot be looked at is none.
+    /// cannot be looked at counts as missing.
     #[inline(never)]
     fn in_use(&self) -> u32 {
         let free = |&number: &u32| FORMS.iter().all(|form| matches!(self.open_numbered(number, form), Err(ENOENT)));
@@ -213,7 +213,7 @@ impl Files {
         if done != Ok(true) {
             let _ = sys::unlinkat(self.dir, &name, 0);
         }
-        // One that was dropped meanwhile is no reason to stop.
+        // One that was dropped meanwhile does not stop the others.
         done.map(|_| there)
     }
 
@@ -222,7 +222,7 @@ impl Files {
         loop {
             let file = Fd::new(self.make(name)?);
             sys::lock_file(file.raw())?;
-            // Its maker may have given the file its name, or removed it.
+            // The maker of the file may have given the file its name, or removed it.
             let current = sys::openat(self.dir, name, O_RDONLY | O_NOFOLLOW, 0).map(Fd::new);
             if current.is_ok_and(|current| is_same(&current, file.raw())) {
                 sys::ftruncate(file.raw(), 0)?;

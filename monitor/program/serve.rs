@@ -149,7 +149,7 @@ impl Monitor {
     fn signal(&mut self, signal: u32, by_hand: bool) -> Result<()> {
         if !self.process.runs() {
             if by_hand && self.record.state.status() == Status::Restarting {
-                // It ended between the caller's look and now: the wait for the restart is to end.
+                // The process ended between the caller's look and now: the wait for the restart is to end.
                 self.restarts.end();
                 self.give_up_restart();
                 return Ok(());

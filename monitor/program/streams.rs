@@ -7,8 +7,8 @@ use crate::outputs::CONTAINER;
 use crate::sys::{self, *};
 use crate::wire::*;
 
-/// Adds a client's streams to the container's; streams of a caller's own go to `direct`, for the next process. Closes the
-/// descriptors that nobody wants.
+/// Adds a client's streams to the container's; streams of a caller's own go to `direct`, for the next process. Closes
+/// the descriptors that nobody wants.
 pub fn attach(link: &mut Link, direct: &mut [i32; 3], mask: u32, fds: &[i32]) -> Result<()> {
     let (mut wanted, mut mine, mut count) = (0, [-1; 3], 0);
     let mut fds = fds.iter().copied();
@@ -105,8 +105,8 @@ pub fn keep_check_output(link: &mut Link, file: i32, at: u64) -> Result<()> {
     link.command(Message { code: KEEP_CHECK, b: at, ..Message::default() }, &[file]).map(drop)
 }
 
-/// A descriptor that never blocks this process. If its description is shared with the caller, its flags stay as they are, so
-/// a pipe or terminal is opened anew.
+/// A descriptor that never blocks this process. If its description is shared with the caller, its flags stay as they
+/// are, so a pipe or terminal is opened anew.
 fn own_description(fd: i32, flags: u32) -> i32 {
     const S_IFSOCK: u32 = 0o140000;
     let socket = sys::fstat(fd).is_ok_and(|stat| stat.mode & S_IFMT == S_IFSOCK);

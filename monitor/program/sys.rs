@@ -77,7 +77,8 @@ pub unsafe fn call(n: usize, args: &[usize]) -> Result<usize> {
 
 macro_rules! sys {
     ($n:ident $(, $a:expr)* $(,)?) => {{
-        // SAFETY: every pointer here comes from a reference that lives over the call, or is null where the call allows it.
+        // SAFETY: every pointer here comes from a reference that lives over the call, or is null where the call allows
+        // it.
         unsafe { call(nr::$n, &[$($a as usize),*]) }
     }};
 }
@@ -169,7 +170,7 @@ pub fn close(fd: i32) {
     let _ = sys!(CLOSE, fd);
 }
 
-/// Ends the process. A filter of the container's may forbid both calls: then an instruction that is none does it, and the
+/// Ends the process. A filter of the container's may forbid both calls: then an invalid instruction does it, and the
 /// kernel ends the process by a signal that no filter refuses.
 pub fn exit(code: i32) -> ! {
     let _ = sys!(EXIT_GROUP, code);
@@ -282,7 +283,7 @@ pub fn fchownat(dir: i32, name: &[u8], uid: u32, gid: u32, flags: u32) -> Result
     sys!(FCHOWNAT, dir, name.as_ptr(), uid, gid, flags).map(|_| ())
 }
 
-/// Sets the mask of modes of what is made.
+/// Sets the mask of modes for new files.
 pub fn umask(mask: u32) {
     let _ = sys!(UMASK, mask);
 }
@@ -476,7 +477,7 @@ pub fn internet6(tcp: bool) -> Result<i32> {
     sys!(SOCKET, AF_INET6, kind | 0o2000000 | 0o4000, 0).map(|fd| fd as i32)
 }
 
-/// Begins to connect to a `sockaddr_in` or `sockaddr_in6`; [`EINPROGRESS`] is no failure.
+/// Begins to connect to a `sockaddr_in` or `sockaddr_in6`; [`EINPROGRESS`] is not a failure.
 pub fn connect(fd: i32, to: &[u8]) -> Result<()> {
     match sys!(CONNECT, fd, to.as_ptr(), to.len()) {
         Ok(_) | Err(EINPROGRESS) => Ok(()),
@@ -504,8 +505,8 @@ pub fn recv_from(fd: i32, data: &mut [u8], from: &mut [u8]) -> Result<usize> {
     sys!(RECVFROM, fd, data.as_mut_ptr(), data.len(), 0x40, from.as_mut_ptr(), &raw mut length)
 }
 
-/// One datagram with its sender's `sockaddr_in6` and a control message about where it came to (`in6_pktinfo`); answers both
-/// lengths.
+/// One datagram with its sender's `sockaddr_in6` and a control message about where it came to (`in6_pktinfo`); answers
+/// both lengths.
 pub fn recv_asked(fd: i32, data: &mut [u8], from: &mut [u8; 28], control: &mut Asked) -> Result<(usize, usize)> {
     let mut iov = IoVec { base: data.as_mut_ptr(), length: data.len() };
     let mut message = MsgHdr {
@@ -647,7 +648,7 @@ struct MsgHdr {
     flags: i32,
 }
 
-/// Room for 16 descriptors, and for who sent them.
+/// Room for 16 descriptors, and for their sender.
 const CONTROL_LEN: usize = 16 + 4 * 16 + 32;
 
 #[repr(C, align(8))]
@@ -658,8 +659,8 @@ pub fn recv_fds(fd: i32, data: &mut [u8], fds: &mut [i32; 16], wait: bool) -> Re
     recv_from_child(fd, data, fds, wait).map(|(got, count, _)| (got, count))
 }
 
-/// As [`recv_fds`], of a [`report_pair`]: the last number is the process that sent the message, 0 where the kernel does not
-/// say.
+/// As [`recv_fds`], of a [`report_pair`]: the last number is the process that sent the message, 0 where the kernel does
+/// not say.
 pub fn recv_from_child(fd: i32, data: &mut [u8], fds: &mut [i32; 16], wait: bool) -> Result<(usize, usize, i32)> {
     const MSG_CMSG_CLOEXEC: usize = 0x4000_0000;
     const MSG_DONTWAIT: usize = 0x40;
@@ -777,7 +778,8 @@ unsafe impl Plain for u32 {}
 /// Fresh zeroed memory for so many.
 pub fn map_slice<T: Plain>(count: usize) -> Result<&'static mut [T]> {
     let memory = map_memory(count.checked_mul(size_of::<T>()).ok_or(ENOMEM)?)?;
-    // SAFETY: a mapping begins at a page, is as long as asked for, this is the only reference to it, and zeroes are a value.
+    // SAFETY: a mapping begins at a page, is as long as asked for, this is the only reference to it, and zeroes are a
+    // value.
     Ok(unsafe { core::slice::from_raw_parts_mut(memory.as_mut_ptr().cast(), count) })
 }
 
@@ -862,8 +864,8 @@ pub const ADD: usize = 1;
 pub const REMOVE: usize = 2;
 pub const CHANGE: usize = 3;
 
-/// `operation` is [`ADD`], [`REMOVE`] or [`CHANGE`]. A descriptor without events still tells that its other end is gone.
-/// A new eventfd that does not block.
+/// `operation` is [`ADD`], [`REMOVE`] or [`CHANGE`]. A descriptor without events still tells that its other end is
+/// gone. A new eventfd that does not block.
 pub fn eventfd() -> Result<i32> {
     sys!(EVENTFD2, 0, O_CLOEXEC | O_NONBLOCK).map(|fd| fd as i32)
 }
@@ -958,8 +960,8 @@ pub fn fork(flags: u64, cgroup: Option<i32>) -> Result<(i32, i32)> {
 /// The flag of clone(2) for a sibling: a process whose parent is the caller's.
 pub const SIBLING: u64 = CLONE_PARENT | SIGCHLD as u64;
 
-/// fork by the oldest call, which filters of system calls know, of a child of the caller's parent: 0 in the child, and its
-/// pid.
+/// fork by the oldest call, which filters of system calls know, of a child of the caller's parent: 0 in the child, and
+/// its pid.
 pub fn fork_sibling() -> Result<i32> {
     sys!(CLONE, SIBLING, 0usize, 0usize, 0usize, 0usize).map(|pid| pid as i32)
 }
@@ -992,7 +994,7 @@ pub unsafe fn unmap_range(from: usize, to: usize) {
 /// Makes the pages of a range read as zeroes.
 ///
 /// # Safety
-/// The range is page-aligned private memory of no file, and zeroes are a value of what is in it.
+/// The range is page-aligned private memory of no file, and zeroes are a value of its contents.
 pub unsafe fn zero_range(from: usize, to: usize) {
     const DONTNEED: usize = 4;
     if from < to {
@@ -1152,7 +1154,7 @@ pub fn become_root() -> Result<()> {
     sys!(SETRESUID, 0, 0, 0).map(|_| ())
 }
 
-/// Whom new files belong to; the capabilities stay.
+/// The owner of new files; the capabilities stay.
 pub fn set_fs_owner(uid: u32, gid: u32) -> Result<()> {
     const PR_SET_SECUREBITS: usize = 28;
     const NO_SETUID_FIXUP: usize = 4;

@@ -1,5 +1,5 @@
-//! A container's user namespace, made before its first process: a helper process makes it, and in it the namespaces that are
-//! to belong to it; they live on by their descriptors when the helper has ended.
+//! A container's user namespace, made before its first process: a helper process makes it, and in it the namespaces
+//! that are to belong to it; they live on by their descriptors when the helper has ended.
 //!
 //! The first process stays outside until its mounts, devices and interfaces are made, joins what belongs to the user
 //! namespace one by one, and enters the user namespace itself as its last privileged step ([`crate::child`]).
@@ -30,8 +30,9 @@ impl Made {
 const KINDS: [(u64, &[u8]); 3] =
     [(CLONE_NEWNET, b"/ns/net\0"), (CLONE_NEWUTS, b"/ns/uts\0"), (CLONE_NEWIPC, b"/ns/ipc\0")];
 
-/// Makes the user namespace that the plan describes, and the namespaces that are to belong to it; without such an operation
-/// there is none. A network namespace that goes on (`net`) belongs to the user namespace `user`, which goes on with it.
+/// Makes the user namespace that the plan describes, and the namespaces that are to belong to it; without such an
+/// operation there is none. A network namespace that goes on (`net`) belongs to the user namespace `user`, which goes
+/// on with it.
 pub fn make_for(
     plan: Plan,
     namespaces: &[i32; MAX_FDS],
@@ -62,7 +63,7 @@ fn make(kinds: u64, joined: i32, maps: (&[u8], &[u8])) -> Result<Made> {
     sys::close(talk[1]);
     sys::close(pidfd);
     let made = collect(pid, talk[0], kinds, (joined < 0).then_some(maps));
-    // Its end of the talk ends: so does the helper.
+    // The monitor's end of the talk ends: so does the helper.
     sys::close(talk[0]);
     sys::wait_for(pid);
     made

@@ -1,7 +1,7 @@
 //! The worker: the half of the monitor that reads what a container made. It copies output and input, writes the log,
 //! answers names and relays connections; it begins as a copy of the launcher, keeps the few descriptors that this
-//! takes, and gives its rights up before the first byte (`confine`). It asks the launcher for everything that it cannot do
-//! any more (`link`).
+//! takes, and gives its rights up before the first byte (`confine`). It asks the launcher for everything that it cannot
+//! do any more (`link`).
 
 use crate::confine;
 use crate::dns::{self, Dns};
@@ -29,8 +29,8 @@ const NOT_CONFINED: i32 = 71;
 /// As many descriptors as the kernel's hard limit allows.
 const MOST_FDS: usize = 1 << 20;
 
-/// Everything that the worker works with. The launcher has the same tables with copies of the descriptors, and never reads or
-/// writes the streams.
+/// Everything that the worker works with. The launcher has the same tables with copies of the descriptors, and never
+/// reads or writes the streams.
 pub struct Worker {
     /// `FLAG_*` of the plan's head.
     pub flags: u32,

@@ -1,5 +1,5 @@
-//! Answers of the kernel that the monitor reads: netlink's, a process's `stat`, the count of a group's kills. Of what they say
-//! the name of a process alone is chosen by a container: at most 15 bytes, in brackets.
+//! Answers of the kernel that the monitor reads: netlink's, a process's `stat`, the count of a group's kills. Of what
+//! they say the name of a process alone is chosen by a container: at most 15 bytes, in brackets.
 
 /// Acknowledgements in an answer of netlink: how many, and the first refusal among them (an error number above 0).
 pub fn acknowledged(answer: &[u8]) -> (u32, Option<i32>) {

@@ -1,8 +1,8 @@
 //! The calls of a monitor: each as a value, and its place in a [`Request`].
 //!
-//! A program sends calls over the boot socket while the monitor starts, and over the control socket afterwards. Numbers and
-//! places of arguments never change: a library meets monitors of earlier versions. A monitor answers ENOSYS to a call that it
-//! does not know.
+//! A program sends calls over the boot socket while the monitor starts, and over the control socket afterwards. Numbers
+//! and places of arguments never change: a library meets monitors of earlier versions. A monitor answers ENOSYS to a
+//! call that it does not know.
 
 use crate::wire::{MESSAGE_MAGIC, Request, VERSION};
 
@@ -73,30 +73,30 @@ pub enum Call {
     },
     /// Brings [`crate::wire::STRING_ATTRIBUTES`] as text.
     Attributes,
-    /// Ends the boot messages: the start begins. Before this call come [`Call::NewNetwork`] or not, [`Call::Hello`], and any
-    /// number of [`Call::Attach`] and [`Call::Volume`].
+    /// Ends the boot messages: the start begins. Before this call come [`Call::NewNetwork`] or not, [`Call::Hello`],
+    /// and any number of [`Call::Attach`] and [`Call::Volume`].
     Go,
-    /// Brings a plan of cgroup operations, a sealed memfd. The operations stand in place of the plan's from the next start on;
-    /// the directories are the same.
+    /// Brings a plan of cgroup operations, a sealed memfd. The operations stand in place of the plan's from the next
+    /// start on; the directories are the same.
     Limits,
-    /// Brings steps that a process in the container's network namespace takes now, and the container's plan from now on; where
-    /// ports are published that were not, also the descriptors of [`crate::ops::Hold`] and
+    /// Brings steps that a process in the container's network namespace takes now, and the container's plan from now
+    /// on; where ports are published that were not, also the descriptors of [`crate::ops::Hold`] and
     /// [`crate::ops::RelayQueue`].
     Network,
-    /// Among the boot messages: brings a mount namespace in which there is nothing but the file system of the volume with this
-    /// index; the monitor holds it until the container has ended for good. Of a running monitor, with the volume's name as
-    /// text: the answer brings that namespace.
+    /// Among the boot messages: brings a mount namespace in which there is nothing but the file system of the volume
+    /// with this index; the monitor holds it until the container has ended for good. Of a running monitor, with the
+    /// volume's name as text: the answer brings that namespace.
     Volume {
         /// The volume's place in the plan.
         index: u32,
     },
     /// A container that waits for its restart lets go of its root file system, and waits on until the connection ends.
     HoldOff,
-    /// Makes the end of input of the clients that are attached now the end of the container's input, also where that input is
-    /// to outlive them.
+    /// Makes the end of input of the clients that are attached now the end of the container's input, also where that
+    /// input is to outlive them.
     EndInput,
-    /// Before [`Call::Hello`]: the plan will have a network namespace made, which takes the kernel longer than all else of a
-    /// start. The monitor makes it while the library makes the plan.
+    /// Before [`Call::Hello`]: the plan will have a network namespace made, which takes the kernel longer than all else
+    /// of a start. The monitor makes it while the library makes the plan.
     NewNetwork,
 }
 
@@ -196,7 +196,7 @@ mod tests {
             let bytes = call.request().to_bytes();
             assert_eq!(Request::from_bytes(&bytes).as_ref().and_then(Call::of), Some(call));
         }
-        // Every number that is known is that of a call above; others are none.
+        // Every number that is known is that of a call above; others are not calls.
         let known = (0..100).filter(|&what| Call::of(&Request { what, ..Call::Hello.request() }).is_some());
         assert_eq!(known.collect::<Vec<_>>(), (1..=13).chain(20..=24).collect::<Vec<_>>());
     }

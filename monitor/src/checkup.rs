@@ -1,4 +1,5 @@
-//! The health check: when a check begins and ends, and what its result means. Times are nanoseconds of the monotonic clock.
+//! The health check: when a check begins and ends, and what its result means. Times are nanoseconds of the monotonic
+//! clock.
 
 use crate::timers::is_due;
 use crate::wire::{HEALTH_HEALTHY, HEALTH_STARTING, HEALTH_UNHEALTHY};

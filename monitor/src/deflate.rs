@@ -1,7 +1,8 @@
 //! gzip: what rotation left behind is compressed by this, in a child of the monitor (`program/gzip.rs`).
 //!
-//! One deflate block of the codes that the format fixes, matches by a table of where each four bytes were last seen. Lines
-//! of a log repeat each other, so that is enough to make a quarter of them, and no tables of codes are built or sent.
+//! One deflate block of the codes that the format fixes, matches by a table of where each four bytes were last seen.
+//! Lines of a log repeat each other, so that is enough to make a quarter of them, and no tables of codes are built or
+//! sent.
 
 /// An error number.
 type Result<T> = core::result::Result<T, i32>;
@@ -12,7 +13,7 @@ const LONGEST: usize = 258;
 const SHORTEST: usize = 4;
 /// Bits of the table's index.
 const HASH: u32 = 15;
-/// Bytes of what is gathered before it is written, and of the table of places.
+/// Bytes of the output that is gathered before a write, and of the table of places.
 pub const BUFFER: usize = 64 * 1024;
 pub const TABLE: usize = 4 << HASH;
 
@@ -42,7 +43,7 @@ pub fn compress(
 
 fn deflate(input: &[u8], table: &mut [u8], out: &mut Bits) {
     let mut at = 0;
-    // Positions modulo 2^32: what is farther away than the window is no candidate anyway.
+    // Positions modulo 2^32: what is farther away than the window cannot be a candidate anyway.
     while at + SHORTEST <= input.len() && out.result.is_ok() {
         let length = match find(input, at, table) {
             Some((length, distance)) => {

@@ -49,7 +49,8 @@ impl Out for Vec<u8> {
     }
 }
 
-/// A text with its closing NUL. It may hold any bytes, but those after a NUL are not seen where it is used as a C string.
+/// A text with its closing NUL. It may hold any bytes, but those after a NUL are not seen where it is used as a C
+/// string.
 pub struct Closed(Vec<u8>);
 
 impl Closed {

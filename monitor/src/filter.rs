@@ -87,7 +87,7 @@ pub const MOST: usize = 128;
 /// A filter: its instructions, and how many there are.
 #[derive(Clone, Copy, Debug)]
 pub struct Filter {
-    /// Its instructions.
+    /// The instructions.
     pub code: [Instruction; MOST],
     /// How many of them are used.
     pub length: usize,

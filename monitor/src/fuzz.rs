@@ -34,8 +34,8 @@ pub fn run(name: &str, data: &[u8]) {
     }
 }
 
-/// A plan is taken or not as a whole; of one that is taken every operation can be read, and is the same when it is written
-/// and read again. Two bytes are also the code of an operation, whose payload is the rest.
+/// A plan is taken or not as a whole; of one that is taken every operation can be read, and is the same when it is
+/// written and read again. Two bytes are also the code of an operation, whose payload is the rest.
 fn plan(data: &[u8]) {
     if let Some((code, payload)) = data.split_first_chunk() {
         let _ = Op::read(u16::from_le_bytes(*code), payload).map(written_again);
@@ -59,8 +59,8 @@ fn written_again(op: Op) {
     }
 }
 
-/// The output of a container in pieces, of both streams, into files with a bound that refuse some writes: the records are
-/// those that [`Model`] tells, in their order, and no file is more than one record longer than its bound.
+/// The output of a container in pieces, of both streams, into files with a bound that refuse some writes: the records
+/// are those that [`Model`] tells, in their order, and no file is more than one record longer than its bound.
 fn log(data: &[u8]) {
     let Some((&[bound, attributes], mut rest)) = data.split_first_chunk() else { return };
     let attrs: &[u8] = if attributes & 1 == 0 { b"" } else { b"\"attrs\":{\"k\":\"v\"}," };

@@ -1,8 +1,8 @@
 //! The json-file log: one JSON object a line of output, as dockerd writes it.
 //!
-//! A line longer than 16 KiB becomes several records, of which only the last ends with a newline. One write(2) a chunk of
-//! output. Before a record, a file that has reached its bound gives way to the next one: so a file is at most one record
-//! longer than its bound.
+//! A line longer than 16 KiB becomes several records, of which only the last ends with a newline. One write(2) a chunk
+//! of output. Before a record, a file that has reached its bound gives way to the next one: so a file is at most one
+//! record longer than its bound.
 
 use crate::lines::{self, Around, find_newline, newlines};
 use crate::text;

@@ -1,7 +1,8 @@
-//! The monitor of Coracle: the wire format and the operations of plans, shared with the library, and the finished static program as bytes.
+//! The monitor of Coracle: the wire format and the operations of plans, shared with the library, and the finished
+//! static program as bytes.
 //!
-//! The program itself stands in `monitor/program/`: `no_std`, no libc, raw system calls; `build.rs` compiles it with one
-//! call of the compiler. The library runs it from a sealed memfd, one per running container.
+//! The program itself stands in `monitor/program/`: `no_std`, no libc, raw system calls; `build.rs` compiles it with
+//! one call of the compiler. The library runs it from a sealed memfd, one per running container.
 
 #[cfg(any(test, fuzzing))]
 mod answers;

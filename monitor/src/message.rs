@@ -1,5 +1,5 @@
-//! Messages between the launcher and the worker: of fixed size, with descriptors. An order goes to the worker; a request and
-//! a notice go to the launcher.
+//! Messages between the launcher and the worker: of fixed size, with descriptors. An order goes to the worker; a
+//! request and a notice go to the launcher.
 
 /// One message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,8 +53,8 @@ impl Message {
 
 /// a: mask of streams, b: whether the launcher waits for an answer; descriptors: those of the mask.
 pub const ATTACH: u32 = 1;
-/// b: index of the stream plus one (0: any), c: whether it is logged; descriptors: the source, perhaps a client's. Answered,
-/// unless it is a stream of the container's own.
+/// b: index of the stream plus one (0: any), c: whether it is logged; descriptors: the source, perhaps a client's.
+/// Answered, unless it is a stream of the container's own.
 pub const OUTPUT: u32 = 2;
 /// Descriptor: the process's end of its input.
 pub const TARGET: u32 = 3;

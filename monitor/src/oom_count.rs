@@ -14,8 +14,8 @@ impl Count {
         Count { seen: kills, ahead: false }
     }
 
-    /// Takes a look at the number of kills; `noticed`: the kernel has notified since the last look. Answers whether an event
-    /// is to announce a kill.
+    /// Takes a look at the number of kills; `noticed`: the kernel has notified since the last look. Answers whether an
+    /// event is to announce a kill.
     pub fn announces(&mut self, noticed: bool, kills: u64) -> bool {
         let more = kills > self.seen;
         self.seen = kills.max(self.seen);

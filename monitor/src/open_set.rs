@@ -8,7 +8,7 @@ impl<'a> OpenSet<'a> {
         OpenSet(memory)
     }
 
-    /// Adds a descriptor; a number below 0 is none.
+    /// Adds a descriptor; a number below 0 means none.
     pub fn add(&mut self, fd: i32) {
         if let Some(byte) = usize::try_from(fd).ok().and_then(|fd| self.0.get_mut(fd / 8)) {
             *byte |= 1 << (fd % 8);

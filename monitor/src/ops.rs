@@ -1,28 +1,29 @@
 //! The operations of a plan: each as a value, and its place in the bytes.
 //!
-//! The library writes a plan (`encode`), the monitor reads it; both know its bytes through this file alone. A plan is checked
-//! as a whole before anything of it runs ([`Plan::check`]): a payload that ends early, one that has bytes left over, and an
-//! operation of the child that nobody knows are errors that name the operation.
+//! The library writes a plan (`encode`), the monitor reads it; both know its bytes through this file alone. A plan is
+//! checked as a whole before anything of it runs ([`Plan::check`]): a payload that ends early, one that has bytes left
+//! over, and an operation of the child that nobody knows are errors that name the operation.
 //!
-//! The table makes three things of an operation: its writer, its reader, and its [`Shape`], by which one small piece of code
-//! checks all of them. The monitor matches codes and reads the one operation that it has come to (`of_kind!` in its `child`);
-//! [`Op`] is for everybody who looks at all of them.
+//! The table makes three things of an operation: its writer, its reader, and its [`Shape`], by which one small piece of
+//! code checks all of them. The monitor matches codes and reads the one operation that it has come to (`of_kind!` in
+//! its `child`); [`Op`] is for everybody who looks at all of them.
 //!
-//! Codes and the order of fields never change, because a library speaks with monitors of earlier versions. A field that an
-//! operation got later stands last, in a group `later`: plans of earlier versions end before it, and mean zero. An older
-//! monitor refuses a payload that is longer than the one that it knows: so what is new since then is an operation of its own.
+//! Codes and the order of fields never change, because a library speaks with monitors of earlier versions. A field that
+//! an operation got later stands last, in a group `later`: plans of earlier versions end before it, and mean zero. An
+//! older monitor refuses a payload that is longer than the one that it knows: so what is new since then is an operation
+//! of its own.
 //!
-//! A number is little-endian, `bool` is a `u32` of 0 or 1, a text is a `u32` length, its bytes and one NUL, a list is a `u32`
-//! count and its items. This file is compiled twice: into the library and into the `no_std` monitor.
+//! A number is little-endian, `bool` is a `u32` of 0 or 1, a text is a `u32` length, its bytes and one NUL, a list is a
+//! `u32` count and its items. This file is compiled twice: into the library and into the `no_std` monitor.
 
 use crate::wire::{DETAIL_OPERATION, Failure, HEADER_LEN, Header, PLAN_MAGIC, RELAY_KEY, STEP_PLAN, VERSION};
 use core::marker::PhantomData;
 
 /// Ends a plan.
 pub const END: u16 = 0;
-/// From this code on operations are the monitor's own; before it, they are those of its child, in the order in which they
-/// stand in the plan. A monitor skips one of its own that it does not know; one of the child may be a restriction, so it must
-/// be known.
+/// From this code on operations are the monitor's own; before it, they are those of its child, in the order in which
+/// they stand in the plan. A monitor skips one of its own that it does not know; one of the child may be a restriction,
+/// so it must be known.
 pub const MONITORS: u16 = 0x100;
 /// Bytes before a payload: u16 code, u16 zero, u32 length.
 const HEAD: usize = 8;
@@ -309,7 +310,8 @@ operations! {
         /// Which of the boot message's namespace descriptors.
         index: u32,
     }
-    /// A new file system on a new directory of the place ([`crate::wire::SPECIAL_PLACE`]), by the one call that is enough there.
+    /// A new file system on a new directory of the place ([`crate::wire::SPECIAL_PLACE`]), by the one call that is
+    /// enough there.
     28 MountHere<'a> {
         /// `MS_*`.
         flags: u32,
@@ -329,11 +331,12 @@ operations! {
     }
     /// Enters the user namespace whose root these are outside of it.
     30 UserNs {
-        /// Its root's user.
+        /// The user of the namespace's root.
         uid: u32,
-        /// Its root's group.
+        /// The group of the namespace's root.
         gid: u32,
-        /// The mount namespace belongs to it, too: its root may mount, and the mounts that are there are locked together.
+        /// The mount namespace belongs to it, too: its root may mount, and the mounts that are there are locked
+        /// together.
         own_mounts: bool,
     }
     /// The standard streams are theirs (exec, before a user namespace is entered).
@@ -343,7 +346,8 @@ operations! {
         /// The group.
         gid: u32,
     }
-    /// The file system that is the root of a volume's mount namespace ([`crate::call::Call::Volume`]) is mounted here, too.
+    /// The file system that is the root of a volume's mount namespace ([`crate::call::Call::Volume`]) is mounted here,
+    /// too.
     32 Volume<'a> {
         /// Which of those namespaces.
         index: u32,
@@ -358,7 +362,8 @@ operations! {
         /// The volume's name.
         name: &'a [u8],
     }
-    /// All of `/dev`, or a part of it, is somebody else's. A terminal is mounted on no console unless one of them says so.
+    /// All of `/dev`, or a part of it, is somebody else's. A terminal is mounted on no console unless one of them says
+    /// so.
     33 OthersDev {
         /// `OTHERS_*`.
         parts: u32,
@@ -380,14 +385,14 @@ operations! {
         /// The label.
         label: &'a [u8],
     }
-    /// The SELinux label of the root file system, of what hides directories, of message queues, and of pipes that are standard
-    /// streams. Other file systems have it among their options (`context`).
+    /// The SELinux label of the root file system, of the file systems that hide directories, of message queues, and of
+    /// pipes that are standard streams. Other file systems have it among their options (`context`).
     37 MountLabel<'a> {
         /// The label.
         label: Text<'a>,
     }
-    /// Changes the process to the AppArmor profile at once. [`Profile`] changes it at the exec, where the kernel clears the
-    /// parent-death signal.
+    /// Changes the process to the AppArmor profile at once. [`Profile`] changes it at the exec, where the kernel clears
+    /// the parent-death signal.
     38 ChangeProfile<'a> {
         /// `changeprofile NAME`.
         word: &'a [u8],
@@ -407,7 +412,7 @@ operations! {
     }
     /// Makes the sockets of the resolver at 127.0.0.11, and hands them to the monitor.
     41 Dns {
-        /// Their port.
+        /// The sockets' port.
         port: u32,
     }
     /// Ends the process well: of a plan that runs no program.
@@ -520,15 +525,16 @@ operations! {
         /// All of them.
         ports: List<'a, RelayPort<'a>>,
     }
-    /// A socket in whose queue lie those ports' sockets, and nothing else to come. Each packet has as many keys as sockets.
+    /// A socket in whose queue lie those ports' sockets, and nothing else to come. Each packet has as many keys as
+    /// sockets.
     0x129 RelayQueue {
         /// Which of the boot message's namespace descriptors.
         index: u32,
     }
     /// The container's network namespace goes on over its restarts: what is in it cannot be made again by a plan.
     0x12a KeepNet {}
-    /// The cgroups that follow may be made while the first process is on its way: it joins them before the first step that they
-    /// matter to. A monitor that does not know this makes all of them before.
+    /// The cgroups that follow may be made while the first process is on its way: it joins them before the first step
+    /// that they matter to. A monitor that does not know this makes all of them before.
     0x1ff CgroupLate {}
 }
 
@@ -978,7 +984,7 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// Why a plan is none.
+/// Why bytes are not a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The head is of another version, or the length another one.
@@ -996,9 +1002,9 @@ pub enum Fault {
 /// The fault of a plan, and its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bad {
-    /// Index of the operation in the plan; [`STEP_PLAN`]: the plan itself is none.
+    /// Index of the operation in the plan; [`STEP_PLAN`]: the plan itself is invalid.
     pub index: u32,
-    /// Its code.
+    /// The operation's code.
     pub code: u16,
     /// The reason.
     pub fault: Fault,
@@ -1047,7 +1053,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Its head; `None`: it is [`Plan::EMPTY`].
+    /// The plan's head; `None`: it is [`Plan::EMPTY`].
     pub fn header(self) -> Option<Header> {
         Header::of(self.0)
     }
@@ -1057,18 +1063,18 @@ impl<'a> Plan<'a> {
         self.0
     }
 
-    /// Its operations, each with its index.
+    /// The plan's operations, each with its index.
     pub fn ops(self) -> impl Iterator<Item = (u32, Op<'a>)> {
         self.steps().map(|step| (step.index, Op::of(step.code, step.payload)))
     }
 
-    /// Its operations of one kind, each with its index.
+    /// The plan's operations of one kind, each with its index.
     pub fn each<T: Operation<'a>>(self) -> impl Iterator<Item = (u32, T)> {
         let mut steps = self.steps();
         core::iter::from_fn(move || steps.next_or(T::CODE).map(|step| (step.index, step.read())))
     }
 
-    /// Its first operation of one kind.
+    /// The plan's first operation of one kind.
     pub fn find<T: Operation<'a>>(self) -> Option<T> {
         self.first_of(T::CODE).map(Step::read)
     }
@@ -1083,7 +1089,7 @@ impl<'a> Plan<'a> {
         self.steps().next_or(code)
     }
 
-    /// Its operations as they lie in it.
+    /// The plan's operations as they lie in it.
     #[inline(never)]
     pub fn steps(self) -> Steps<'a> {
         Steps { rest: self.0.get(HEADER_LEN..).unwrap_or(&[]), index: 0, whole: false }
@@ -1101,9 +1107,9 @@ pub struct Steps<'a> {
 /// An operation of a plan, to be read.
 #[derive(Clone, Copy)]
 pub struct Step<'a> {
-    /// Its index in the plan.
+    /// The operation's index in the plan.
     pub index: u32,
-    /// Its code.
+    /// The operation's code.
     pub code: u16,
     payload: &'a [u8],
 }

@@ -40,8 +40,8 @@ pub fn same_peer(a: &[u8; 28], b: &[u8; 28]) -> bool {
     a[2..4] == b[2..4] && a[8..] == b[8..]
 }
 
-/// A control message with an `in6_pktinfo`, for the answer: it leaves from the address that was asked; over which interface,
-/// the routes say, but for addresses of a link.
+/// A control message with an `in6_pktinfo`, for the answer: it leaves from the address that was asked; over which
+/// interface, the routes say, but for addresses of a link.
 pub fn own_address(mut asked: [u8; 40]) -> [u8; 40] {
     const ADDRESS: usize = 16;
     const INTERFACE: usize = 32;

@@ -9,7 +9,8 @@ pub const NOT_STARTED: i32 = 126;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// The process that follows the plan, outside of the container's PID namespace, until it is reaped; 0: there is none.
+    /// The process that follows the plan, outside of the container's PID namespace, until it is reaped; 0: there is
+    /// none.
     pub helper: i32,
     /// The process that the helper made in the container; 0: it is not known yet.
     pub pid: i32,

@@ -64,7 +64,7 @@ pub enum Likeness {
     Other,
 }
 
-/// Compares number, kind and question; whoever guesses an answer must guess the spelling of the name, too.
+/// Compares number, kind and question; an attacker that guesses an answer must guess the spelling of the name, too.
 pub fn likeness(asked: &[u8], answer: &[u8]) -> Likeness {
     let Some(question) = Question::read(asked) else { return Likeness::Other };
     let is_answer = answer.len() >= question.end
@@ -72,7 +72,7 @@ pub fn likeness(asked: &[u8], answer: &[u8]) -> Likeness {
         && answer[2] & 0xf8 == 0x80 | asked[2] & 0x78
         && answer[4..6] == [0, 1];
     let (wanted, got) = (&asked[12..question.end], answer.get(12..question.end).unwrap_or(&[]));
-    // The two numbers behind the name are no letters.
+    // The two numbers behind the name are not letters.
     let numbers = wanted.len() - 4;
     match is_answer && got.get(numbers..) == wanted.get(numbers..) {
         true if wanted == got => Likeness::Same,
@@ -136,7 +136,7 @@ impl Answer<'_> {
         self.count += 1;
     }
 
-    /// Its length.
+    /// Completes the answer; gives its length.
     pub fn finish(self) -> usize {
         if self.full {
             self.out[2] |= 2;

@@ -1,4 +1,5 @@
-//! Numbers and times as text, in fixed buffers: for the monitor, and times for the library. JSON strings are made in `lines`.
+//! Numbers and times as text, in fixed buffers: for the monitor, and times for the library. JSON strings are made in
+//! `lines`.
 
 /// A decimal number; the buffer must hold 20 bytes, or what the value needs.
 pub fn decimal(buffer: &mut [u8], value: i64) -> &[u8] {

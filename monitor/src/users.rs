@@ -1,4 +1,5 @@
-//! Files of users and groups as an image has them: who a request means. Bytes alone; `program/user.rs` reads the files.
+//! Files of users and groups as an image has them: the user and the groups of a request. Bytes alone; `program/user.rs`
+//! reads the files.
 //!
 //! Rules as the field has them: digits are always a number; a name must be in the file; a number need not be.
 

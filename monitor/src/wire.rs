@@ -8,9 +8,9 @@ pub const PLAN_MAGIC: u64 = u64::from_le_bytes(*b"CORAPLAN");
 /// Version of the plan and of the control protocol. A monitor refuses a plan of another version; a library speaks every
 /// control version up to its own.
 ///
-/// Parts that an older monitor may leave out do not change it: operations of the monitor ([`crate::ops::MONITORS`] and above) that
-/// it does not know are skipped, requests that it does not know are answered with ENOSYS, text that it does not expect is not
-/// read, and reserved fields that it leaves zero mean "none".
+/// Parts that an older monitor may leave out do not change it: operations of the monitor ([`crate::ops::MONITORS`] and
+/// above) that it does not know are skipped, requests that it does not know are answered with ENOSYS, text that it does
+/// not expect is not read, and reserved fields that it leaves zero mean "none".
 pub const VERSION: u32 = 1;
 
 /// The process has a terminal.
@@ -54,7 +54,7 @@ pub struct Header {
     pub clone_flags: u64,
     /// `RESTART_*`.
     pub restart: u32,
-    /// Bound of [`RESTART_ON_FAILURE`]; 0 is none.
+    /// Bound of [`RESTART_ON_FAILURE`]; 0: no bound.
     pub restart_max: u32,
     /// json-file: bytes after which the log is rotated; 0 is never.
     pub log_max_size: u64,
@@ -96,12 +96,13 @@ pub const PATCH_NETNS: u32 = 1;
 /// The index (u32) of the operation's interface in the container.
 pub const PATCH_INDEX: u32 = 2;
 
-/// Bytes that name a port that is passed on: u16 port, u8 protocol (6 or 17), u8 zero, sixteen of the host's IPv6 address.
+/// Bytes that name a port that is passed on: u16 port, u8 protocol (6 or 17), u8 zero, sixteen of the host's IPv6
+/// address.
 pub const RELAY_KEY: usize = 20;
 
-/// First four bytes of a file of names. A u8 length and the network's name follow, then entries: u32 slot, eight bytes of
-/// the container's id, four of an IPv4 address, sixteen of an IPv6 address, u8 flags (1: has IPv4, 2: has IPv6, 4: is the
-/// container's own name), u8 length and the name in small letters.
+/// First four bytes of a file of names. A u8 length and the network's name follow, then entries: u32 slot, eight bytes
+/// of the container's id, four of an IPv4 address, sixteen of an IPv6 address, u8 flags (1: has IPv4, 2: has IPv6, 4:
+/// is the container's own name), u8 length and the name in small letters.
 pub const NAMES_MAGIC: u32 = u32::from_le_bytes(*b"CNAM");
 /// Bytes of an entry before its name.
 pub const NAMES_ENTRY: usize = 34;
@@ -128,8 +129,8 @@ pub const SPECIAL_PROC: u32 = 1;
 /// This is `/dev/pts`: terminals come from it.
 pub const SPECIAL_DEVPTS: u32 = 2;
 
-/// Bit of `special`: this fresh mount is the *place* of the operations that follow, where nobody else has written yet: a
-/// target without a slash is a name in it.
+/// Bit of `special`: this fresh mount is the *place* of the operations that follow, where nobody else has written yet:
+/// a target without a slash is a name in it.
 pub const SPECIAL_PLACE: u32 = 1 << 30;
 /// Bit of `special`: no component of the target may be a symbolic link.
 pub const SPECIAL_FIXED: u32 = 1 << 31;
@@ -184,7 +185,8 @@ pub const STEP_LATE: u32 = 0xffff_0006;
 /// `step`: the process was there, and did not come to execute its program for [`APPEARANCE_LIMIT_S`].
 pub const STEP_HELD: u32 = 0xffff_0007;
 
-/// `step`: the process that reads what the container makes could not give its rights up, as on a kernel without filters.
+/// `step`: the process that reads what the container makes could not give its rights up, as on a kernel without
+/// filters.
 pub const STEP_WORKER: u32 = 0xffff_0008;
 
 /// First bytes of an event's record in the journal.
@@ -197,8 +199,8 @@ pub const JOURNAL_LIMIT: u64 = 8 << 20;
 /// Seconds that a step of a plan may take: mounts of network file systems can hang, a start must not for ever.
 pub const STEP_LIMIT_S: i64 = 120;
 
-/// Seconds between the moment when a container sees a new process and that process's program: others in the container can
-/// stop it, which must hold up nobody outside.
+/// Seconds between the moment when a container sees a new process and that process's program: others in the container
+/// can stop it, which must hold up nobody outside.
 pub const APPEARANCE_LIMIT_S: i64 = 10;
 
 /// The user is not in the image's passwd file.
@@ -218,8 +220,8 @@ pub const DETAIL_BAD_USER_FILE: u32 = 6;
 pub const DETAIL_TIMEOUT: u32 = 7;
 /// A link of the image leads the place of a mount into procfs.
 pub const DETAIL_IN_PROCFS: u32 = 8;
-/// The filter of system calls refuses what a process needs to come into a PID namespace of others, and somebody there could
-/// take it over before the filter is set.
+/// The filter of system calls refuses what a process needs to come into a PID namespace of others, and somebody there
+/// could take it over before the filter is set.
 pub const DETAIL_FILTER: u32 = 9;
 /// The plan is not of the form that the monitor knows; `extra` is the code of the operation.
 pub const DETAIL_OPERATION: u32 = 10;
@@ -228,17 +230,17 @@ pub const DETAIL_OPERATION: u32 = 10;
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// It never ran, or its first start failed.
+    /// The container never ran, or its first start failed.
     Created = 0,
-    /// Its monitor is starting it.
+    /// A monitor is starting the container.
     Starting = 1,
-    /// It runs.
+    /// The container runs.
     Running = 2,
-    /// It is frozen.
+    /// The container is frozen.
     Paused = 3,
-    /// It ended, and its monitor waits to start it again.
+    /// The container ended, and its monitor waits to start it again.
     Restarting = 4,
-    /// It ended.
+    /// The container ended.
     Exited = 5,
 }
 
@@ -258,9 +260,9 @@ impl Status {
 
 /// The kernel's OOM killer ended it.
 pub const STATE_OOM: u32 = 1;
-/// It was stopped or killed by hand.
+/// The container was stopped or killed by hand.
 pub const STATE_MANUAL: u32 = 2;
-/// Its monitor has removed all of its cgroups. Only in the records of this boot.
+/// The container's monitor has removed all of its cgroups. Only in the records of this boot.
 pub const STATE_SWEPT: u32 = 8;
 
 /// Written by the library: the machine was started since, and nobody who starts containers after a boot has looked yet.
@@ -400,7 +402,8 @@ impl State {
     pub fn to_bytes(mut self) -> [u8; STATE_LEN] {
         self.version = VERSION;
         self.checksum = 0;
-        // SAFETY: State is repr(C), without padding (its size is the sum of its fields), so all its bytes are initialised.
+        // SAFETY: State is repr(C), without padding (its size is the sum of its fields), so all its bytes are
+        // initialised.
         let bytes: [u8; STATE_LEN] = unsafe { core::mem::transmute(self) };
         let mut out = bytes;
         out[..4].copy_from_slice(&fnv1a(&bytes[4..]).to_le_bytes());
@@ -445,9 +448,9 @@ pub struct ExecState {
 /// Bytes of an exec state.
 pub const EXEC_STATE_LEN: usize = 24;
 
-// The results of health checks: a file in the container's run directory, of a count (u64, of all results ever) and a ring
-// of slots. A reader that finds the count as it was before has read whole results: the slot that is written next holds
-// none of the last five.
+// The results of health checks: a file in the container's run directory, of a count (u64, of all results ever) and a
+// ring of slots. A reader that finds the count as it was before has read whole results: the slot that is written next
+// holds none of the last five.
 
 /// Name of the file.
 pub const HEALTH_FILE: &str = "health";
@@ -529,11 +532,11 @@ pub struct Request {
     pub version: u32,
     /// The number of a call: see [`crate::call::Call`].
     pub what: u32,
-    /// Its argument.
+    /// The request's argument.
     pub a: u32,
-    /// Its argument.
+    /// The request's argument.
     pub b: u32,
-    /// Its argument.
+    /// The request's argument.
     pub c: u32,
     /// Boot id of the machine (boot message only).
     pub boot: [u8; 16],
@@ -550,7 +553,7 @@ pub const SESSION_STDIN: u32 = 1;
 pub const SESSION_STDOUT: u32 = 2;
 /// See [`SESSION_STDIN`].
 pub const SESSION_STDERR: u32 = 4;
-/// Those three: as many descriptors come as of them are set.
+/// These three: as many descriptors come as of them are set.
 pub const SESSION_STREAMS: u32 = 7;
 /// `SESSION_STDIN << SESSION_DIRECT` and so on: the process itself gets the descriptor. Only before it runs.
 pub const SESSION_DIRECT: u32 = 3;
@@ -605,7 +608,7 @@ impl Request {
         unsafe { core::mem::transmute(self) }
     }
 
-    /// Reads a request; `None` when it is none.
+    /// Reads a request; `None` when the bytes are not one.
     pub fn from_bytes(bytes: &[u8]) -> Option<Request> {
         let bytes: &[u8; REQUEST_LEN] = bytes.get(..REQUEST_LEN)?.try_into().ok()?;
         // SAFETY: every bit pattern is a valid Request: it holds integers only.
@@ -621,7 +624,7 @@ impl Answer {
         unsafe { core::mem::transmute(self) }
     }
 
-    /// Reads an answer; `None` when it is none.
+    /// Reads an answer; `None` when the bytes are not one.
     pub fn from_bytes(bytes: &[u8; ANSWER_LEN]) -> Option<Answer> {
         // SAFETY: every bit pattern is a valid Answer: it holds integers only.
         let answer: Answer = unsafe { core::mem::transmute(*bytes) };

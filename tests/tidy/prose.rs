@@ -15,8 +15,6 @@ const BOUNDS: &[(&str, usize)] = &[
     ("ffi", 21),
     // include
     ("include", 5),
-    // monitor
-    ("monitor", 100),
     // tests/c
     ("tests/c", 28),
 ];
