@@ -1,6 +1,6 @@
 //! How many seconds a process may take from its appearance among others to its program: [`APPEARANCE_LIMIT_S`].
 //!
-//! A test build (feature `attacks`) can be settable another number, for tests that look at such processes and are not about
+//! A test build (feature `attacks`) takes another number, for tests that look at such processes and are not about
 //! the limit: on a slow machine a look alone takes longer. In every other build the number is a constant.
 
 #[cfg(not(feature = "attacks"))]
