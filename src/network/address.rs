@@ -35,7 +35,7 @@ impl Pool {
         }
         let address = |text: &str, what: &str| -> Result<IpAddr> {
             let ip = text.split('/').next().unwrap_or_default().parse::<IpAddr>();
-            let ip = ip.map_err(|_| as_500(format!("{what}: {text:?} is no address")))?;
+            let ip = ip.map_err(|_| as_500(format!("{what}: {text:?} is not an address")))?;
             if subnet.contains(ip) {
                 Ok(ip)
             } else {

@@ -49,7 +49,7 @@ pub(super) fn host_binding(spec: &NetworkSpec) -> Result<Option<IpAddr>> {
     match get(spec, "bridge.host_binding_ipv4") {
         None | Some("" | "0.0.0.0") => Ok(None),
         Some(text) => {
-            let bad = |_| as_500(format!("network option bridge.host_binding_ipv4: {text:?} is no address"));
+            let bad = |_| as_500(format!("network option bridge.host_binding_ipv4: {text:?} is not an address"));
             text.parse::<std::net::Ipv4Addr>().map(|ip| Some(ip.into())).map_err(bad)
         }
     }
@@ -75,7 +75,7 @@ pub(super) fn bridge_name(spec: &NetworkSpec) -> Result<Option<&str>> {
     if good {
         Ok(Some(name))
     } else {
-        Err(as_500(format!("network option bridge.name: {name:?} is no interface name")))
+        Err(as_500(format!("network option bridge.name: {name:?} is not an interface name")))
     }
 }
 

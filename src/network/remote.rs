@@ -358,7 +358,7 @@ fn exposed(who: &Joining<'_>) -> Vec<Value> {
 }
 
 fn gateway(text: &str) -> Result<Option<IpAddr>> {
-    let bad = |_| as_500(format!("NetworkDriver.Join: {text:?} is no gateway"));
+    let bad = |_| as_500(format!("NetworkDriver.Join: {text:?} is not a gateway"));
     if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(bad) }
 }
 
