@@ -4,7 +4,7 @@ use super::Images;
 use super::config::ImageConfig;
 use super::decompress;
 use super::layer::entry::TarReader;
-use super::layer::recipe::Recorder;
+use super::layer::recorder::Recorder;
 use super::reference::Reference;
 use crate::error::Result;
 use crate::model::ContainerConfig;

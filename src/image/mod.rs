@@ -69,7 +69,7 @@ pub(crate) mod archive_reader {
     /// Records nothing of an archive's structure.
     pub(crate) struct Unrecorded;
 
-    impl super::layer::recipe::Recorder for Unrecorded {
+    impl super::layer::recorder::Recorder for Unrecorded {
         fn literal(&mut self, _: &[u8]) -> Result<()> {
             Ok(())
         }

@@ -1,9 +1,8 @@
 //! Containers: their ids, names and slots in the state files.
 
-use super::{failed, long_specs};
+use super::{failed, long_specs, text};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hex::is_hex;
-use rusqlite::types::ValueRef;
 use rusqlite::{OptionalExtension, Row, Statement, Transaction};
 
 /// This noun's tables. `slot` is the container's place in the state files; `spec` is a JSON document of the container
@@ -82,11 +81,6 @@ fn with_spec<T>(tx: &Transaction<'_>, found: &Row<'_>, take: Take<'_, T>) -> Res
         }
         spec => take(container, spec),
     }
-}
-
-/// A stored document; empty where the value is not text, so that damage concerns one container only.
-pub(super) fn text(value: ValueRef<'_>) -> &str {
-    value.as_str().unwrap_or_default()
 }
 
 /// The lowest slot above `above` that no container has; slots begin with 1.

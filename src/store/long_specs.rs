@@ -81,7 +81,7 @@ pub(super) fn look<T>(tx: &Transaction<'_>, id: &str, take: impl FnOnce(&str) ->
     let mut query = tx.prepare_cached("SELECT spec FROM long_specs WHERE id = ?1").map_err(failed)?;
     let mut rows = query.query([id]).map_err(failed)?;
     match rows.next().map_err(failed)? {
-        Some(row) => take(super::containers::text(row.get_ref(0).map_err(failed)?)),
+        Some(row) => take(super::text(row.get_ref(0).map_err(failed)?)),
         None => take(""),
     }
 }

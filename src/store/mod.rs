@@ -323,3 +323,8 @@ pub(crate) fn failed(error: rusqlite::Error) -> Error {
     };
     Error::new(kind, format!("metadata store: {error}")).in_area("store")
 }
+
+/// A stored document; empty where the value is not text, so that damage concerns one container only.
+fn text(value: rusqlite::types::ValueRef<'_>) -> &str {
+    value.as_str().unwrap_or_default()
+}

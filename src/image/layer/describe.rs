@@ -2,7 +2,8 @@
 //! The tree becomes what that tar unpacks to: without overlayfs's notes, sockets and parts of seconds.
 
 use super::pipeline::Staged;
-use super::recipe::{self, Encoder, Packer, Recorder};
+use super::recipe::{self, Encoder, Packer};
+use super::recorder::Recorder;
 use super::write::{TarWriter, Told};
 use crate::error::{Error, Result};
 use crate::image::digest::Hasher;

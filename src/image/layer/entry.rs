@@ -5,7 +5,7 @@
 //! Where readers in the field disagree about a header (a directory with content, a size on a link) the entry is refused
 //! or read as docker's reader does, so that no entry can hide in another's content.
 
-use super::recipe::Recorder;
+use super::recorder::Recorder;
 use crate::error::{Error, Result};
 use crate::kernel::tree::Time;
 use crate::walls::Wall;

@@ -5,6 +5,7 @@ pub(crate) mod entry;
 pub(crate) mod later;
 mod pipeline;
 pub(crate) mod recipe;
+pub(crate) mod recorder;
 mod unpack;
 pub(crate) mod write;
 

@@ -8,6 +8,7 @@
 //! path: here the unpacked tree had something in the way at path, which was put aside as `replaced/<count of such steps
 //! before>`; parts taken earlier from there are there now. `0` total: the end, after so many bytes of tar.
 
+use super::recorder::Recorder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::path::{BENEATH_NO_LINKS, openat2};
 use crate::kernel::tree;
@@ -34,16 +35,6 @@ const REPLACE: u8 = 3;
 const GATHER: usize = 64 << 10;
 /// Longest literal and path that a reader takes.
 const MAX_FIELD: u64 = 1 << 20;
-
-/// Told of every byte of a tar, in order.
-pub(crate) trait Recorder {
-    /// Bytes that stand nowhere else.
-    fn literal(&mut self, bytes: &[u8]) -> Result<()>;
-    /// Bytes that stand in the unpacked tree.
-    fn content(&mut self, path: &[u8], offset: u64, length: u64) -> Result<()>;
-    /// The file at `path` was put aside.
-    fn replaced(&mut self, path: &[u8]) -> Result<()>;
-}
 
 /// Encodes steps and hands them on in pieces of some 64 KiB.
 pub(crate) struct Encoder<F> {

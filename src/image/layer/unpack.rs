@@ -10,7 +10,7 @@
 
 use super::entry::{Entry, Extent, Kind, TarReader, clean, show};
 use super::later::{Later, LaterDir};
-use super::recipe::Recorder;
+use super::recorder::Recorder;
 use crate::error::{Error, Result};
 use crate::kernel::path::{BENEATH_NO_LINKS, IN_ROOT, openat2};
 use crate::kernel::tree::{self, Stat};
