@@ -1,19 +1,9 @@
 //! Objects that are told as their difference to another: a list of pieces to copy, and of bytes to insert.
 
-use super::pack::Output;
+use super::output::{Body, Output};
 use crate::error::{Error, Result};
-use std::fs::File;
 use std::io::BufRead;
 use std::os::unix::fs::FileExt;
-
-/// An object whose bytes can be copied from anywhere.
-pub(super) struct Body<'a> {
-    pub(super) file: &'a File,
-    pub(super) offset: u64,
-    pub(super) size: u64,
-    /// All of it, if that is little.
-    pub(super) memory: Option<Vec<u8>>,
-}
 
 /// The part of a base on disk that was read last: pieces of a delta are small, and mostly stand in the order of the
 /// base.

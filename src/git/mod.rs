@@ -7,9 +7,12 @@
 mod address;
 mod archive;
 mod delta;
+#[cfg(any(test, fuzzing))]
+mod fuzz;
 mod lines;
 mod link;
 mod object;
+mod output;
 mod pack;
 mod talk;
 
@@ -23,7 +26,7 @@ pub(crate) type Id = [u8; 20];
 /// Reads the pack, and the files of its commits: what they become is a tar that can be read.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn fuzz(data: &[u8]) {
-    pack::fuzz(data);
+    fuzz::pack(data);
     lines::fuzz(data);
 }
 

@@ -5,12 +5,12 @@
 //! pack says.
 
 use super::Id;
-use super::delta::{self, Body};
+use super::delta;
+use super::output::{Body, Name, Output, PIECE, Work, damaged};
 use crate::error::{Error, Result};
 use crate::op::Op;
 use crate::walls::Wall;
 use flate2::bufread::ZlibDecoder;
-use sha1dc::Hasher;
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -22,9 +22,6 @@ const MAX_DEPTH: usize = 4095;
 /// A base of at most this size is also kept in memory; behind other differences, less.
 /// Of 4,095 that build on each other the bodies take 9 times as much together.
 const IN_MEMORY: u64 = 128 << 10;
-/// Written to the second file at once.
-const PIECE: usize = 64 << 10;
-
 /// The bounds of a pack, and of the files in it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
@@ -69,7 +66,7 @@ enum Place {
 /// An object. Of a difference kind, name and size are known once its base is.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Object {
-    id: Id,
+    pub(super) id: Id,
     pub(super) kind: Option<Kind>,
     place: Place,
     pub(super) size: u64,
@@ -80,7 +77,7 @@ pub(crate) struct Pack {
     file: File,
     full: File,
     /// By name.
-    objects: Vec<Object>,
+    pub(super) objects: Vec<Object>,
 }
 
 impl Pack {
@@ -137,24 +134,6 @@ fn inflated(file: &File, offset: u64) -> ZlibDecoder<BufReader<At<'_>>> {
     ZlibDecoder::new(BufReader::with_capacity(16 << 10, At { file, offset }))
 }
 
-/// The work that a pack may still make.
-struct Work<'a> {
-    left: Cell<u64>,
-    most: u64,
-    op: Option<&'a Op>,
-}
-
-impl Work<'_> {
-    fn spend(&self, bytes: usize) -> Result<()> {
-        self.op.map_or(Ok(()), Op::check)?;
-        let left = self.left.get().checked_sub(bytes as u64);
-        self.left.set(left.ok_or_else(|| {
-            Error::invalid(format!("the objects of the commit have more than {} bytes together", self.most))
-        })?);
-        Ok(())
-    }
-}
-
 /// A pack that is being read.
 struct Reading<'a> {
     file: &'a File,
@@ -170,10 +149,6 @@ struct Reading<'a> {
     offsets: Vec<(u32, u32)>,
     /// Differences to an object of this name.
     names: Vec<(Id, u32)>,
-}
-
-fn damaged(why: &str) -> Error {
-    Error::internal(format!("the pack is damaged: {why}"))
 }
 
 /// A base whose differences are being worked off.
@@ -235,7 +210,7 @@ impl<'a> Reading<'a> {
             _ => return Err(damaged("an object of no known kind")),
         };
         let offset = position(input);
-        let mut name = kind.map(|kind| Name::new(kind, size));
+        let mut name = kind.map(|kind| Name::new(kind.name(), size));
         drain(ZlibDecoder::new(&mut *input), size, |bytes| {
             if let Some(name) = &mut name {
                 name.update(bytes);
@@ -313,7 +288,7 @@ impl<'a> Reading<'a> {
         let Object { place: Place::Packed(at), kind: Some(kind), .. } = self.objects[index] else {
             return Err(damaged("a base is a difference"));
         };
-        let mut output = Output::new(self.full, self.end, Name::new(kind, size), size, IN_MEMORY, &self.work);
+        let mut output = Output::new(self.full, self.end, Name::new(kind.name(), size), size, IN_MEMORY, &self.work);
         drain(inflated(self.file, at), size, |bytes| output.write(bytes))?;
         let (body, _) = output.end()?;
         self.end += body.size;
@@ -327,82 +302,11 @@ impl<'a> Reading<'a> {
         if from != level.body.size {
             return Err(delta::damaged());
         }
-        let mut output = Output::new(self.full, self.end, Name::new(level.kind, to), to, in_memory, &self.work);
+        let mut output = Output::new(self.full, self.end, Name::new(level.kind.name(), to), to, in_memory, &self.work);
         delta::apply(&mut told, &level.body, &mut output)?;
         let done = output.end()?;
         self.end += done.0.size;
         Ok(done)
-    }
-}
-
-/// The name of an object, from its content.
-struct Name(Hasher);
-
-impl Name {
-    fn new(kind: Kind, size: u64) -> Name {
-        let mut hash = Hasher::new();
-        hash.update(format!("{} {size}\0", kind.name()).as_bytes());
-        Name(hash)
-    }
-
-    fn update(&mut self, bytes: &[u8]) {
-        self.0.update(bytes);
-    }
-
-    /// The error is that of a content made so that another one has its name.
-    fn end(self) -> Result<Id> {
-        let made = |_| Error::invalid("an object was made so that another one has the same SHA-1");
-        self.0.finalize().map(Into::into).map_err(made)
-    }
-}
-
-/// An object that is being written into the second file.
-pub(super) struct Output<'a, 'w> {
-    file: &'a File,
-    offset: u64,
-    written: u64,
-    size: u64,
-    name: Name,
-    held: Vec<u8>,
-    in_memory: bool,
-    work: &'w Work<'w>,
-}
-
-impl<'a, 'w> Output<'a, 'w> {
-    fn new(file: &'a File, offset: u64, name: Name, size: u64, most: u64, work: &'w Work<'w>) -> Output<'a, 'w> {
-        let in_memory = size <= most;
-        let held = Vec::with_capacity(if in_memory { size as usize } else { 0 });
-        Output { file, offset, written: 0, size, name, held, in_memory, work }
-    }
-
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.work.spend(bytes.len())?;
-        if self.written + (self.held.len() + bytes.len()) as u64 > self.size {
-            return Err(damaged("an object is longer than it says"));
-        }
-        self.held.extend_from_slice(bytes);
-        if !self.in_memory && self.held.len() >= PIECE {
-            self.flush()?;
-            self.held.clear();
-        }
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        let written = self.file.write_all_at(&self.held, self.offset + self.written);
-        written.map_err(|e| Error::io("write a pack", &e))?;
-        self.name.update(&self.held);
-        self.written += self.held.len() as u64;
-        Ok(())
-    }
-
-    fn end(mut self) -> Result<(Body<'a>, Id)> {
-        self.flush()?;
-        if self.written != self.size {
-            return Err(damaged("an object is shorter than it says"));
-        }
-        let memory = self.in_memory.then_some(self.held);
-        Ok((Body { file: self.file, offset: self.offset, size: self.size, memory }, self.name.end()?))
     }
 }
 
@@ -459,26 +363,6 @@ fn drain(mut content: impl Read, size: u64, mut take: impl FnMut(&[u8]) -> Resul
     }
 }
 
-/// A pack's objects can be read as they are listed, and the files of its commits are a tar.
-#[cfg(any(test, fuzzing))]
-pub(super) fn fuzz(data: &[u8]) {
-    use crate::kernel::tree;
-    let shm = tree::open_dir("/dev/shm".as_ref()).expect("a directory in memory");
-    let file = || File::from(tree::unnamed_file(std::os::fd::AsFd::as_fd(&shm)).expect("a file in memory"));
-    let (pack, full) = (file(), file());
-    pack.write_all_at(data, 0).expect("write to memory");
-    let limits = Limits { objects: 1000, bytes: 4 << 20, lists: 1 << 16, files: 200 };
-    let Ok(pack) = Pack::read(pack, full, &limits, None) else { return };
-    for object in &pack.objects {
-        let read = std::io::copy(&mut pack.content(object), &mut std::io::sink());
-        assert_eq!(read.expect("an object that was read before"), object.size);
-        if let Ok(mut files) = super::Files::new(&pack, &object.id, "", limits) {
-            let read = std::io::copy(&mut files, &mut std::io::sink());
-            assert_eq!(read.is_ok(), files.failed().is_ok());
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -517,7 +401,7 @@ mod tests {
     }
 
     fn id(kind: Kind, content: &[u8]) -> Id {
-        let mut name = Name::new(kind, content.len() as u64);
+        let mut name = Name::new(kind.name(), content.len() as u64);
         name.update(content);
         name.end().unwrap()
     }
