@@ -1,6 +1,6 @@
 //! Handles as tokens.
 //!
-//! The pointer that C holds is no address: it is a tag, the handle's type, a slot number and the slot's generation. A
+//! The pointer that C holds is not an address: it is a tag, the handle's type, a slot number and the slot's generation. A
 //! handle that was freed, belongs to another type, or never was one is told apart from a live one without touching
 //! memory that is not ours. A call keeps what it uses alive until it returns, so that a `free` in another thread cannot
 //! pull it away.
@@ -21,7 +21,7 @@ pub(crate) trait Object: Send + Sync + 'static {
     type Opaque;
     /// A number below 16 of its own.
     const KIND: u64;
-    /// Its name in messages.
+    /// The name of the type in messages.
     const NAME: &'static str;
     /// Whether the child of a fork may use it: only plain memory.
     const SURVIVES_FORK: bool = false;
@@ -35,7 +35,7 @@ pub(crate) fn give<T: Object>(value: T) -> *mut T::Opaque {
     remember_process();
     slot.pid.store(own_pid(), Relaxed);
     let generation = (slot.state.load(Relaxed) >> GENERATION_SHIFT) & GENERATION_MASK;
-    // One count is the handle itself; Release publishes the value above to whoever sees the slot live.
+    // One count is the handle itself; Release publishes the value above to threads that see the slot live.
     slot.state.store(generation << GENERATION_SHIFT | T::KIND << KIND_SHIFT | LIVE | 1, Release);
     (TAG | T::KIND << 52 | generation << 24 | u64::from(index)) as usize as *mut T::Opaque
 }
@@ -106,7 +106,7 @@ impl<T: Object> Drop for Ref<T> {
 }
 
 // A token: tag 8 bits | kind 4 | generation 28 | index 24. The tag makes it a non-canonical address, so that
-// whoever follows it by mistake faults at once.
+// code that follows it by mistake faults at once.
 const TAG: u64 = 0x43 << 56;
 const INDEX_MASK: u64 = (1 << 24) - 1;
 // A slot's state: generation 28 bits | kind 4 | live 1 | uses 31.

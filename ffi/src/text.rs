@@ -6,7 +6,7 @@ use libc::c_char;
 use serde::Serialize;
 use std::io::Write;
 
-/// Such a text, until the caller has it.
+/// The text, until the caller has it.
 pub(crate) struct Text(Block);
 
 impl Text {

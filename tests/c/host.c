@@ -1,6 +1,6 @@
 /*
  * Odd hosts: two roots in one program, two copies of the library in one program, a program that unloads it, one that is
- * PID 1, one whose outputs nobody reads. What is said here of each stands in docs/hosts.md.
+ * PID 1, one whose outputs nobody reads. The promises for each stand in docs/hosts.md.
  *
  *   host ROOT RUN IMAGE.tar LIBCORACLE.so
  */
@@ -124,7 +124,7 @@ static void lives(const struct copy *copy, const char *root, const char *run, co
     CHECK(copy->start(engine, id, NULL, NULL, NULL, &error) == CORACLE_OK, copy->message(error));
     CHECK(copy->wait(engine, id, NULL, NULL, &code, NULL, &error) == CORACLE_OK && code == 9, copy->message(error));
     CHECK(copy->remove(engine, id, 0, NULL, &error) == CORACLE_OK, copy->message(error));
-    /* A handle of one copy is none in the other. */
+    /* A handle of one copy is not a handle of the other. */
     coracle *mine = engine;
     CHECK(coracle_engine_info(mine, NULL, &json, &err) == CORACLE_EMISUSE || json != NULL, "no crash");
     coracle_free(json);
@@ -151,7 +151,7 @@ static void two_copies(coracle *engine, char **argv, const char *image) {
     CHECK(file != NULL, file ? "" : dlerror());
     if (file && find(&copy, file)) {
         lives(&copy, place(argv[1], "../copy"), place(argv[2], "../copy-run"), argv[3]);
-        /* The same root through two copies: SQLite's locks are the process's, so the second is told. */
+        /* Two copies open one root: SQLite's locks are the process's, so the second is told. */
         coracle_open_options options = CORACLE_OPEN_OPTIONS_INIT;
         coracle *again = NULL;
         coracle_error *error = NULL;
@@ -251,7 +251,7 @@ static void *on_a_small_stack(void *given) {
     return NULL;
 }
 
-/* What a runtime gives its threads at the least. */
+/* The smallest stacks that a runtime gives its threads. */
 static void small_stacks(char **argv, const char *image) {
     struct small small = {argv, image};
     pthread_attr_t attributes;

@@ -1,5 +1,5 @@
 /*
- * What must not leak from the host into a container: one started by a plain program and one started by a program that
+ * The host must not leak into a container: one started by a plain program and one started by a program that
  * is odd in every way a child would inherit see the same of themselves.
  *
  *   mirror ROOT RUN IMAGE.tar
@@ -18,7 +18,7 @@
 #include <sys/syscall.h>
 #include <termios.h>
 
-/* What a process can see of itself, without what differs from run to run. */
+/* The view that a process has of itself, without the parts that differ from run to run. */
 static const char script[] =
     "grep -vE '^(Pid|Tgid|NSpid|NStgid|NSpgid|NSsid|Ngid|PPid|FDSize|Vm|Rss|Threads|SigQ|State|voluntary|nonvoluntary|Name)' "
     "/proc/self/status; cat /proc/self/limits /proc/self/timerslack_ns /proc/self/oom_score_adj /proc/self/personality "
@@ -134,7 +134,7 @@ int main(int argc, char **argv) {
     char *image = load_image(engine, argv[3]);
     look_inside(engine, image, "", plain, SIZE);
     look_by_exec(engine, image, exec_plain, SIZE);
-    /* What holds whoever starts it. */
+    /* These hold whichever program starts it. */
     static const char *const held[] = {"SigBlk:\t0000000000000000", "SigIgn:\t0000000000000000", "NoNewPrivs:\t0", "Umask:\t0022",
                                        "Seccomp:\t2", "\n50000\n", "\n/\n", "CapInh:\t0000000000000000", "CapEff:\t00000000a80425fb"};
     for (size_t i = 0; i < sizeof held / sizeof *held; i++) CHECK(has(plain, held[i]), held[i]);

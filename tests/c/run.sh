@@ -32,7 +32,7 @@ must "$work/header"
 must "$cxx" -x c++ -std=c++11 "${strict[@]}" -o "$work/header" tests/c/header.c
 must "$work/header"
 must ffi/check-symbols "$libdir"
-# What the library gives out: each is watched by the hygiene test.
+# The functions that the library gives out: the hygiene test watches each.
 nm -D --defined-only "$libdir/libcoracle.so" | sed -n 's/.* \(coracle_[a-z0-9_]*\)$/\1/p;s/.* \(coracle_[a-z0-9_]*\)@@.*/\1/p' >"$work/functions"
 must test -s "$work/functions"
 # And each that takes something is misused by the misuse test.
@@ -52,7 +52,7 @@ run() {
   shift 2
   root=$(mktemp -d "$work/root.XXXXXX")
   mkdir -m 700 "$root/root" "$root/run"
-  # It makes networks, whose firewall table stays for the next ones: on a host of its own, with a registry on it.
+  # The hygiene test makes networks, whose firewall table stays for the next ones: it gets a host of its own, with a registry on it.
   if [ "$name" = hygiene ]; then alone=(unshare --net tests/c/with-registry "$root/registry"); fi
   echo "$name, $kind${1:+, $*}"
   timeout 1800 "${alone[@]}" "$work/$name-$kind" "$root/root" "$root/run" "$image" "$@" || status=1
