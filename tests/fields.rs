@@ -46,24 +46,17 @@ const SAID: [(&str, &[&str]); 1] =
 
 /// Fields that are accepted without effect, and the clients that send them. Everything else that a version of the API
 /// knows has an effect, or is refused by its name: `http/tests/server/known.rs` asks.
-const TAKEN: [(&str, &str); 25] = [
+const TAKEN: [(&str, &str); 21] = [
     (
         "Config.ArgsEscaped",
         "clients that create a container with the configuration of another or of an image (watchtower): a note of Windows images",
     ),
-    (
-        "HostConfig.CgroupnsMode",
-        "the docker command with `--cgroupns private`, which every container has; `host` is refused",
-    ),
-    ("HostConfig.ConsoleSize", "the docker command where it has a terminal"),
     ("HostConfig.ContainerIDFile", "the docker command with `--cidfile`, which writes the file itself"),
     (
         "HostConfig.Mounts.Consistency",
         "docker-compose with files made for Docker Desktop (`cached`, `delegated`): of file systems that a machine shares",
     ),
-    ("ExecConfig.ConsoleSize", "the docker command where it has a terminal; it resizes the terminal, too"),
     ("ExecConfig.Container", "the docker command to 1.9: the name that the path has"),
-    ("ExecStart.ConsoleSize", "the docker command where it has a terminal; it resizes the terminal, too"),
     (
         "NetworkingConfig.EndpointsConfig.DNSNames",
         "clients that send back the answer of an inspect (watchtower, Portainer)",
@@ -285,7 +278,7 @@ fn parameters(handler: &str) -> BTreeSet<String> {
             );
         }
         open.extend(
-            ["grace", "terminal_size", "attached"]
+            ["stop_as_asked", "terminal_size", "attached"]
                 .into_iter()
                 .filter(|f| body.contains(&format!("{f}(")))
                 .map(str::to_owned),

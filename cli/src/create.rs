@@ -424,6 +424,7 @@ fn healthcheck(parsed: &Parsed) -> Result<Option<Healthcheck>, String> {
         timeout: duration("health-timeout")?,
         start_period: duration("health-start-period")?,
         retries: parsed.number("health-retries")?.unwrap_or(0),
+        ..Healthcheck::default()
     }))
 }
 

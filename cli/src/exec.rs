@@ -44,6 +44,7 @@ fn exec(globals: &Globals, parsed: &Parsed) -> Outcome {
         env: parsed.some("env"),
         working_dir: parsed.last("workdir").unwrap_or_default().to_owned(),
         cmd: Some(command.to_vec()),
+        ..ExecConfig::default()
     };
     terminal_is_needed(config.tty, config.attach_stdin)?;
     let signals = if detached { None } else { Some(Signals::block(false)?) };

@@ -8,7 +8,7 @@ use crate::args::{Command, Flag, Parsed};
 use crate::session::no_thread;
 use crate::{Entry, Failure, Globals, Outcome};
 use coracle::{Durability, Options};
-use coracle_http::{Address, RequestLog, Router, RouterOptions, Server, ServerOptions, Tls};
+use coracle_http::{Address, ApiVersion, RequestLog, Router, RouterOptions, Server, ServerOptions, Tls};
 use memory::Memory;
 use nix::sys::signal::{SigSet, Signal};
 use settings::Settings;
@@ -19,7 +19,7 @@ pub const ENTRIES: &[Entry] = &[Entry { command: COMMAND, run: serve }];
 const COMMAND: Command = Command {
     name: "serve",
     usage: "[-H ADDRESS] [FLAGS]",
-    about: "Serve the HTTP API 1.18 to 1.24",
+    about: "Serve the HTTP API 1.18 to 1.44",
     flags: &[
         Flag::value(
             &["host", "H"],
@@ -35,6 +35,11 @@ const COMMAND: Command = Command {
         Flag::value(&["root"], "DIR", "directory of the engine's state, as before the command"),
         Flag::value(&["run"], "DIR", "directory of files that end with a reboot, as before the command"),
         Flag::value(&["api-cors-header"], "VALUE", "Access-Control-Allow-Origin of every answer"),
+        Flag::value(
+            &["api-max"],
+            "VERSION",
+            "the newest version of the API that is served (default 1.44); 1.24 is the last one that is specified",
+        ),
         Flag::value(&["label"], "NAME=VALUE", "a label of the engine, shown by info"),
         Flag::value(&["log-driver"], "NAME", "log driver of containers that name none (default json-file)"),
         Flag::value(&["log-opt"], "NAME=VALUE", "an option of that log driver"),
@@ -83,8 +88,9 @@ fn serve(globals: &Globals, words: &Parsed) -> Outcome {
     coracle::hold_little_memory();
     let options = options(globals, parsed)?;
     options.check()?;
+    let router = router_options(parsed)?;
     let engine = crate::opened(options)?;
-    let router = Router::with(engine.clone(), router_options(parsed));
+    let router = Router::with(engine.clone(), router);
     let log = settings.clone();
     let memory = Memory::watched(engine.clone())?;
     let options = ServerOptions {
@@ -135,6 +141,7 @@ fn check(globals: &Globals, parsed: &Parsed) -> Result<(), Failure> {
     if tls(parsed)?.is_none() && !parsed.has("insecure-tcp") && addresses.iter().any(is_tcp) {
         return Err(Failure::Usage("host: TCP without TLS is served only with --insecure-tcp".into()));
     }
+    router_options(parsed)?;
     Ok(options(globals, parsed)?.check()?)
 }
 
@@ -164,8 +171,12 @@ fn tls(parsed: &Parsed) -> Result<Option<Tls>, Failure> {
     Ok(Some(Tls::mutual(&read(authorities)?, &read(chain)?, &read(key)?)?))
 }
 
-fn router_options(parsed: &Parsed) -> RouterOptions {
-    RouterOptions { api_cors_header: parsed.last("api-cors-header").map(str::to_owned) }
+fn router_options(parsed: &Parsed) -> Result<RouterOptions, Failure> {
+    let max_api_version = match parsed.last("api-max") {
+        None => ApiVersion::default(),
+        Some(text) => text.parse().map_err(|error| Failure::Usage(format!("api-max: {error}")))?,
+    };
+    Ok(RouterOptions { api_cors_header: parsed.last("api-cors-header").map(str::to_owned), max_api_version })
 }
 
 fn options(globals: &Globals, parsed: &Parsed) -> Result<Options, Failure> {

@@ -2,7 +2,7 @@
 
 use crate::document::Documents;
 use crate::message::Response;
-use crate::versions::NEWEST;
+use crate::versions::ApiVersion;
 use crate::watch::Watch;
 use coracle::Engine;
 use std::sync::Arc;
@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct RouterOptions {
     /// The value of `Access-Control-Allow-Origin`; absent or empty: no cross-origin header is sent.
     pub api_cors_header: Option<String>,
+    /// The newest version of the API that is served. [`ApiVersion::SPECIFIED`] gives the contract alone.
+    pub max_api_version: ApiVersion,
 }
 
 /// The shared state. Clones share it.
@@ -49,6 +51,16 @@ impl Context {
         &self.0.documents
     }
 
+    /// The newest version of the API that is served.
+    pub(crate) fn newest(&self) -> ApiVersion {
+        self.0.options.max_api_version
+    }
+
+    /// The engine's own version as clients are told it.
+    pub(crate) fn engine_version(&self) -> String {
+        self.newest().engine(env!("CARGO_PKG_VERSION"))
+    }
+
     /// Whether answers carry cross-origin headers.
     pub(crate) fn cors(&self) -> bool {
         self.0.options.api_cors_header.as_deref().is_some_and(|v| !v.is_empty())
@@ -61,10 +73,10 @@ impl Context {
 
     /// The header fields of every answer, also of those that no route gives.
     pub(crate) fn identify(&self, mut answer: Response) -> Response {
-        let version = env!("CARGO_PKG_VERSION");
+        let version = self.engine_version();
         // Clients read the system in brackets out of a `Server` field that begins so.
         answer.headers.set("Server", format!("Docker/{version} (linux)"));
-        answer.headers.set("Api-Version", NEWEST);
+        answer.headers.set("Api-Version", self.newest().to_string());
         answer.headers.set("Ostype", "linux");
         if let Some(origin) = self.0.options.api_cors_header.as_deref().filter(|v| !v.is_empty()) {
             answer.headers.set("Access-Control-Allow-Origin", origin);

@@ -65,7 +65,7 @@ fn frames(data: &[u8]) {
     assert_eq!(u32::from_be_bytes([sent[4], sent[5], sent[6], sent[7]]) as usize, data.len());
     assert_eq!(&sent[8..], data);
     assert_eq!(frame(Channel::Stdout, data, Frames::Raw), data);
-    let message = frame(Channel::Stdout, data, Frames::WebSocket);
+    let message = frame(Channel::Stdout, data, Frames::WebSocket(crate::websocket::Message::Text));
     assert!(message.ends_with(data) && message.len() <= data.len() + 10);
 }
 

@@ -1,4 +1,5 @@
-//! The HTTP API of the engine, versions 1.18 to 1.24, as a router that needs no server, and the doors to it.
+//! The HTTP API of the engine, versions 1.18 to 1.24 and, as a courtesy to newer clients, to 1.44: a router that needs no
+//! server, and the doors to it.
 //!
 //! [`Router`] turns a [`Request`] into a [`Response`]: bytes, a stream, or a connection that is taken over. Three doors:
 //!
@@ -59,6 +60,7 @@ pub use router::Router;
 #[doc(hidden)]
 pub use schema::{Document, stranger, unknown};
 pub use server::{Address, Asked, Credentials, Limits, Peer, RequestLog, Server, ServerHandle, ServerOptions, Tls};
+pub use versions::ApiVersion;
 
 /// Locks; a panic of another holder does not matter, for nothing here is left half done.
 fn lock<T: ?Sized>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -46,14 +46,14 @@ impl Router {
             return Response::new(301, Vec::new()).with("Location", encode_path(&clean) + &query);
         }
         let (prefix, rest) = split_version(&path);
-        let version = prefix.map_or_else(Version::newest, Version::parse);
+        let version = prefix.map_or_else(|| Version::unversioned(self.0.newest()), Version::parse);
         if request.method == "OPTIONS" {
             return self.0.mark(Response::new(200, Vec::new()));
         }
         let Some((route, name)) = routes::find(&request.method, rest) else {
             return refusal(&version, 404, "page not found");
         };
-        if let Some(message) = version.refusal() {
+        if let Some(message) = version.refusal(self.0.newest()) {
             return self.0.identify(refusal(&version, 400, &message));
         }
         let answer = match Query::parse(raw_query) {

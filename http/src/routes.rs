@@ -1,7 +1,7 @@
 //! The table of routes: what is answered, and by whom.
 
 use crate::api::{
-    Handler, archive, build, containers, exec, images, networks, registry, swarm, system, unbuilt, volumes,
+    Handler, archive, build, containers, exec, images, networks, prune, registry, swarm, system, unbuilt, volumes,
 };
 
 /// One row: a method, a path with at most one `{name}`, and who answers. The name takes everything between what stands
@@ -24,10 +24,12 @@ static ROUTES: &[Route] = &[
     route("GET", "/version", system::version),
     route("GET", "/info", system::info),
     route("GET", "/events", system::events),
+    route("GET", "/system/df", prune::disk_usage),
     route("POST", "/auth", registry::login),
     // Containers.
     route("GET", "/containers/json", containers::list),
     route("POST", "/containers/create", containers::create),
+    route("POST", "/containers/prune", prune::containers),
     route("GET", "/containers/{name}/json", containers::inspect),
     route("GET", "/containers/{name}/top", containers::top),
     route("GET", "/containers/{name}/logs", containers::logs),
@@ -51,6 +53,8 @@ static ROUTES: &[Route] = &[
     route("GET", "/containers/{name}/archive", archive::get),
     route("PUT", "/containers/{name}/archive", archive::put),
     route("POST", "/containers/{name}/exec", exec::create),
+    route("GET", "/containers/{name}/checkpoints", unbuilt::checkpoints),
+    route("POST", "/containers/{name}/checkpoints", unbuilt::checkpoints),
     route("DELETE", "/containers/{name}", containers::remove),
     // Exec instances.
     route("POST", "/exec/{name}/start", exec::start),
@@ -65,26 +69,33 @@ static ROUTES: &[Route] = &[
     route("GET", "/images/{name}/json", images::inspect),
     route("POST", "/images/create", images::create),
     route("POST", "/images/load", images::load),
+    route("POST", "/images/prune", prune::images),
     route("POST", "/images/{name}/push", registry::push),
     route("POST", "/images/{name}/tag", images::tag),
     route("DELETE", "/images/{name}", images::remove),
     route("POST", "/commit", archive::commit),
     route("POST", "/build", build::build),
+    route("POST", "/build/prune", prune::build_cache),
+    route("POST", "/session", unbuilt::buildkit),
+    route("POST", "/grpc", unbuilt::buildkit),
+    route("GET", "/distribution/{name}/json", registry::distribution),
     // Volumes.
     route("GET", "/volumes", volumes::list),
     route("POST", "/volumes/create", volumes::create),
+    route("POST", "/volumes/prune", prune::volumes),
     route("GET", "/volumes/{name}", volumes::inspect),
     route("DELETE", "/volumes/{name}", volumes::remove),
     // Networks.
     route("GET", "/networks", networks::list),
     route("GET", "/networks/", networks::list),
     route("POST", "/networks/create", networks::create),
+    route("POST", "/networks/prune", prune::networks),
     route("POST", "/networks/{name}/connect", networks::connect),
     route("POST", "/networks/{name}/disconnect", networks::disconnect),
     route("GET", "/networks/{name}", networks::inspect),
     route("DELETE", "/networks/{name}", networks::remove),
     // Plugins.
-    route("GET", "/plugins", unbuilt::plugins),
+    route("GET", "/plugins", unbuilt::plugin_list),
     route("POST", "/plugins/pull", unbuilt::plugins),
     route("POST", "/plugins/{name}/enable", unbuilt::plugins),
     route("POST", "/plugins/{name}/disable", unbuilt::plugins),
@@ -107,6 +118,14 @@ static ROUTES: &[Route] = &[
     route("DELETE", "/nodes/{id}", swarm::members),
     route("GET", "/tasks", swarm::members),
     route("GET", "/tasks/{id}", swarm::members),
+    route("GET", "/secrets", swarm::members),
+    route("POST", "/secrets/create", swarm::members),
+    route("GET", "/secrets/{id}", swarm::members),
+    route("DELETE", "/secrets/{id}", swarm::members),
+    route("GET", "/configs", swarm::members),
+    route("POST", "/configs/create", swarm::members),
+    route("GET", "/configs/{id}", swarm::members),
+    route("DELETE", "/configs/{id}", swarm::members),
 ];
 
 /// The first row that answers `method` on `path` (cleaned, decoded, without version), and the name in the path.

@@ -135,7 +135,7 @@ pub(crate) static EXEC_CONFIG: Table = Table {
         ("Env", TEXTS),
         ("WorkingDir", Text),
         ("Cmd", Words),
-        ("ConsoleSize", Taken),
+        ("ConsoleSize", List(&U32)),
         ("Container", Taken),
     ]],
 };
@@ -159,7 +159,7 @@ pub(crate) static COPY: Table = Table { name: "CopyConfig", package: "types", pa
 pub(crate) static EXEC_START: Table = Table {
     name: "ExecStartCheck",
     package: "types",
-    parts: &[&[("Detach", Flag), ("Tty", Flag), ("ConsoleSize", Taken)]],
+    parts: &[&[("Detach", Flag), ("Tty", Flag), ("ConsoleSize", List(&U32))]],
 };
 
 /// The container's own configuration inside the create body.
@@ -212,9 +212,9 @@ static BIND_OPTIONS: Table = Table {
     parts: &[&[
         ("Propagation", Named("mount.Propagation")),
         ("NonRecursive", Flag),
-        ("CreateMountpoint", Refused),
-        ("ReadOnlyForceRecursive", Refused),
-        ("ReadOnlyNonRecursive", Refused),
+        ("CreateMountpoint", Flag),
+        ("ReadOnlyForceRecursive", Flag),
+        ("ReadOnlyNonRecursive", Flag),
     ]],
 };
 static VOLUME_OPTIONS: Table = Table {
@@ -276,7 +276,7 @@ pub(crate) const CONFIG: &[Field] = &[
     ("Labels", TEXT_MAP),
     ("StopSignal", TextOrNumber),
     ("Shell", Words),
-    ("StopTimeout", Refused),
+    ("StopTimeout", INT),
     ("PortSpecs", Refused),
     ("ArgsEscaped", Taken),
 ];
@@ -354,8 +354,8 @@ pub(crate) const HOST_FIELDS: &[Field] = &[
     ("IOMaximumIOps", U64),
     ("IOMaximumBandwidth", U64),
     ("LxcConf", Pairs),
-    ("CgroupnsMode", Only(&["", "private"])),
-    ("Annotations", Refused),
+    ("CgroupnsMode", Named("container.CgroupnsMode")),
+    ("Annotations", TEXT_MAP),
     ("Capabilities", Refused),
     ("CpuRealtimePeriod", Refused),
     ("CpuRealtimeRuntime", Refused),
@@ -372,7 +372,7 @@ static HEALTHCHECK: Table = Table {
         ("Timeout", DURATION),
         ("StartPeriod", DURATION),
         ("Retries", INT),
-        ("StartInterval", Refused),
+        ("StartInterval", DURATION),
     ]],
 };
 static NETWORKING: Table = Table {
@@ -828,7 +828,7 @@ mod tests {
     #[test]
     fn what_is_not_there_is_refused_by_its_name_unless_it_is_zero() {
         let said = |value: &str| {
-            let text = format!("{{\"Image\":\"i\",\"HostConfig\":{{\"annotations\":{value}}}}}");
+            let text = format!("{{\"Image\":\"i\",\"HostConfig\":{{\"capabilities\":{value}}}}}");
             read(text.as_bytes(), &CREATE).map(|node| json::to_value(&node))
         };
         for zero in ["null", "false", "0", "0.0", "\"\"", "[]", "{}", "{\"a\":{\"b\":0}}"] {
@@ -839,12 +839,10 @@ mod tests {
             let error = said(other).unwrap_err();
             assert_eq!(
                 (error.kind(), error.message()),
-                (ErrorKind::Unsupported, "HostConfig.Annotations is not supported")
+                (ErrorKind::Unsupported, "HostConfig.Capabilities is not supported")
             );
         }
         let host = |text: &str| read(text.as_bytes(), &HOST_CONFIG).map(|node| json::to_value(&node));
-        assert_eq!(host("{\"CgroupnsMode\":\"private\"}").unwrap(), serde_json::json!({}));
-        assert_eq!(host("{\"CgroupnsMode\":\"host\"}").unwrap_err().message(), "CgroupnsMode is not supported");
         let pairs = host("{\"LxcConf\":[{\"Key\":\"a\",\"Value\":\"b\"}]}").unwrap();
         assert_eq!(pairs, serde_json::json!({"LxcConf": {"a": "b"}}));
         let deep = "{\"Mounts\":[{\"VolumeOptions\":{\"Subpath\":\"x\"}}]}";
@@ -872,8 +870,8 @@ mod tests {
             ]
         );
         assert!(told("{\"Labels\":{\"any\":\"x\"},\"Image\":5}").is_empty(), "a wrong type is the reader's");
-        let error = unknown(b"{\"StopTimeout\":3}", Document::Create).unwrap_err();
-        assert_eq!((error.kind(), error.message()), (ErrorKind::Unsupported, "StopTimeout is not supported"));
+        let error = unknown(b"{\"PortSpecs\":[\"3\"]}", Document::Create).unwrap_err();
+        assert_eq!((error.kind(), error.message()), (ErrorKind::Unsupported, "PortSpecs is not supported"));
         assert_eq!(distance("abc", "acb"), 2);
     }
 

@@ -6,6 +6,7 @@ use crate::json;
 use crate::message::{BodyOut, Duplex, Headers, Response, Takeover};
 use crate::peer::Peer;
 use crate::socket::{recv_now, send_now, wait_many};
+use crate::versions::Gate;
 use crate::websocket;
 use coracle::model::{DetachKeys, Progress};
 use coracle::{Channel, Error, Session};
@@ -20,6 +21,8 @@ use std::time::{Duration, Instant};
 
 /// The media type of taken-over connections, as existing clients know it.
 pub(crate) const RAW_STREAM: &str = "application/vnd.docker.raw-stream";
+/// The type of a connection whose output is in frames, where the client tells it from the bare stream.
+const MULTIPLEXED_STREAM: &str = "application/vnd.docker.multiplexed-stream";
 /// The type of the bare stream under the specification's name, for clients that ask for it (`Accept`).
 const RAW_STREAM_SPECIFIED: &str = "application/vnd.engine.raw-stream";
 
@@ -31,7 +34,13 @@ pub(crate) enum Frames {
     /// Eight bytes before each piece: stream, three zeros, length in network order.
     Multiplexed,
     /// Messages of a websocket, both streams as one.
-    WebSocket,
+    WebSocket(websocket::Message),
+}
+
+impl Frames {
+    fn is_websocket(self) -> bool {
+        matches!(self, Frames::WebSocket(_))
+    }
 }
 
 /// `data` of a stream as it goes out.
@@ -43,8 +52,8 @@ pub(crate) fn frame(channel: Channel, data: &[u8], frames: Frames) -> Vec<u8> {
 
 /// Appends a frame.
 pub(crate) fn push_frame(out: &mut Vec<u8>, channel: Channel, data: &[u8], frames: Frames) {
-    if frames == Frames::WebSocket {
-        return websocket::push(out, data);
+    if let Frames::WebSocket(message) = frames {
+        return websocket::push(out, data, message);
     }
     if frames == Frames::Multiplexed {
         out.extend_from_slice(&[channel as u8, 0, 0, 0]);
@@ -90,11 +99,20 @@ pub(crate) fn wants_tcp(headers: &Headers) -> bool {
     headers.all("upgrade").flat_map(|list| list.split(',')).any(|protocol| protocol.trim().eq_ignore_ascii_case("tcp"))
 }
 
+/// The media type of output in frames, or without, as the client's version has it.
+pub(crate) fn media_type(frames: Frames) -> &'static str {
+    if frames == Frames::Multiplexed { MULTIPLEXED_STREAM } else { RAW_STREAM }
+}
+
 /// The answer that takes the connection over: 101 where the client asked for that, else 200.
-pub(crate) fn takeover(call: &Call, marks: Option<&Headers>, take: Takeover) -> Response {
+pub(crate) fn takeover(call: &Call, frames: Frames, marks: Option<&Headers>, take: Takeover) -> Response {
     let headers = &call.request.headers;
     let specified = headers.all("accept").any(|accept| accept.contains(RAW_STREAM_SPECIFIED));
-    let kind = if specified { RAW_STREAM_SPECIFIED } else { RAW_STREAM };
+    let kind = match specified {
+        true => RAW_STREAM_SPECIFIED,
+        false if call.version.has(Gate::StreamTypes) && wants_tcp(headers) => media_type(frames),
+        false => RAW_STREAM,
+    };
     let mut answer = Response::new(200, Vec::new()).with("Content-Type", kind);
     if wants_tcp(headers) {
         answer.status = 101;
@@ -174,7 +192,7 @@ pub(crate) fn pump(client: Duplex, mut session: Session, plan: Plan) {
     let settle = plan.settle;
     let frames = plan.frames;
     let (end, client) = join(client, stdin, outputs, plan);
-    if frames == Frames::WebSocket && end != End::Closed {
+    if frames.is_websocket() && end != End::Closed {
         say_goodbye(&client);
     }
     match end {
@@ -388,7 +406,7 @@ impl Pump {
         }
         let mut interest = PollFlags::empty();
         // Each ping of a websocket is answered: a client that takes no answers is not listened to.
-        let answers = self.plan.frames != Frames::WebSocket || self.to_client.len() < HIGH_WATER;
+        let answers = !self.plan.frames.is_websocket() || self.to_client.len() < HIGH_WATER;
         if self.sending && self.to_stdin.len() < HIGH_WATER && answers {
             interest |= PollFlags::POLLIN;
         }
@@ -513,7 +531,7 @@ impl Pump {
 
     /// Takes bytes of the client.
     fn came(&mut self, bytes: &[u8]) -> Option<End> {
-        if self.plan.frames != Frames::WebSocket {
+        if !self.plan.frames.is_websocket() {
             return self.typed(bytes);
         }
         let read = self.messages.feed(bytes);
@@ -732,7 +750,7 @@ mod tests {
 
     #[test]
     fn a_client_that_takes_no_answers_is_not_listened_to() {
-        let mut j = joined(&[Channel::Stdout], Frames::WebSocket, None, b"");
+        let mut j = joined(&[Channel::Stdout], Frames::WebSocket(websocket::Message::Text), None, b"");
         j.client.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
         let pings = b"\x89\x80\0\0\0\0".repeat(1 << 12);
         let taken = (0..1000).take_while(|_| j.client.write_all(&pings).is_ok()).count();

@@ -17,10 +17,18 @@ const PONG: u8 = 10;
 /// The longest message part that is taken from a client.
 const LONGEST: u64 = 1 << 20;
 
-/// Appends `data` as one message: text, as the clients of these versions expect, unless it is none.
-pub(crate) fn push(out: &mut Vec<u8>, data: &[u8]) {
-    let kind = if std::str::from_utf8(data).is_ok() { TEXT } else { BINARY };
-    push_frame(out, kind, data);
+/// How output becomes messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Message {
+    /// As text, unless it is none: clients before 1.28 expect it.
+    Text,
+    Binary,
+}
+
+/// Appends `data` as one message.
+pub(crate) fn push(out: &mut Vec<u8>, data: &[u8], message: Message) {
+    let is_text = message == Message::Text && std::str::from_utf8(data).is_ok();
+    push_frame(out, if is_text { TEXT } else { BINARY }, data);
 }
 
 /// The frame that ends a conversation well.
@@ -185,7 +193,7 @@ mod tests {
     fn text_is_text_and_the_rest_binary() {
         let of = |data: &[u8]| {
             let mut out = Vec::new();
-            push(&mut out, data);
+            push(&mut out, data, Message::Text);
             out
         };
         assert_eq!(of(b"ok"), b"\x81\x02ok");

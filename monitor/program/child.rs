@@ -539,6 +539,9 @@ impl<'a> Child<'a> {
         if set | clear != 0 && Wall::ReadOnlyDetached.stands() {
             ok(sys::mount_setattr(tree, false, set, clear, 0))?;
         }
+        if flags & BIND_READ_ONLY_BELOW != 0 {
+            ok(sys::mount_setattr(tree, true, MOUNT_ATTR_RDONLY, 0, 0))?;
+        }
         if propagation != 0 {
             ok(sys::mount_setattr(tree, flags & BIND_PROPAGATE_BELOW != 0, 0, 0, u64::from(propagation)))?;
         }

@@ -45,7 +45,8 @@ impl Health {
     pub fn configure(&mut self, op: ops::Health<'static>) -> core::result::Result<(), Bad> {
         let time = |nanos| i64::try_from(nanos).unwrap_or(i64::MAX).min(i64::MAX / 4);
         (self.checks.interval, self.checks.timeout) = (time(op.interval), time(op.timeout));
-        (self.start_period, self.retries, self.command) = (time(op.start_period), op.retries, op.command);
+        (self.start_period, self.checks.start_interval) = (time(op.start_period), time(op.start_interval));
+        (self.retries, self.command) = (op.retries, op.command);
         self.plan = Some(Plan::check(own_copy(op.plan))?);
         Ok(())
     }
@@ -57,14 +58,20 @@ impl Health {
         }
         (record.state.health, record.state.failing_streak) = (HEALTH_STARTING, 0);
         record.write(false);
-        self.resume();
+        self.resume(record);
     }
 
     /// Checks go on.
-    pub fn resume(&mut self) {
+    pub fn resume(&mut self, record: &Record) {
         if self.plan.is_some() {
-            self.checks.resume(sys::monotonic());
+            let starts = self.starts(record);
+            self.checks.resume(sys::monotonic(), starts);
         }
+    }
+
+    /// Whether no check has succeeded yet within the start period.
+    fn starts(&self, record: &Record) -> bool {
+        record.state.health == HEALTH_STARTING && sys::now() - record.state.started_ns < self.start_period
     }
 
     /// No checks for now: the container is frozen or ended. It counts as unhealthy meanwhile, as dockerd has it.
@@ -115,7 +122,8 @@ impl Health {
         result.end_ns = sys::now();
         self.keep(result, record.run_dir(), link);
         self.judge(&result, record);
-        self.checks.resume(sys::monotonic());
+        let starts = self.starts(record);
+        self.checks.resume(sys::monotonic(), starts);
     }
 
     fn judge(&self, result: &HealthResult, record: &mut Record) {

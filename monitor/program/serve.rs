@@ -180,7 +180,7 @@ impl Monitor {
         if pause {
             self.end_health();
         } else {
-            self.health.resume();
+            self.health.resume(&self.record);
         }
         self.record.write(false);
         Ok(())

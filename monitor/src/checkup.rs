@@ -11,6 +11,8 @@ const WAIT_NS: i64 = 1_000_000_000;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checks {
     pub interval: i64,
+    /// The interval within the start period, until a check succeeds.
+    pub start_interval: i64,
     pub timeout: i64,
     /// When the next check is due; 0: none is.
     next: i64,
@@ -19,9 +21,9 @@ pub struct Checks {
 }
 
 impl Checks {
-    /// The next check is due after one interval.
-    pub fn resume(&mut self, now: i64) {
-        self.next = now + self.interval;
+    /// The next check is due after one interval. `starts`: no check has succeeded yet within the start period.
+    pub fn resume(&mut self, now: i64, starts: bool) {
+        self.next = now + if starts { self.start_interval } else { self.interval };
     }
 
     /// No checks for now.
@@ -136,7 +138,7 @@ mod tests {
     fn a_check_begins_after_an_interval_and_is_overdue_after_its_time() {
         let mut checks = Checks { interval: 10, timeout: 5, ..Checks::default() };
         assert_eq!(checks.due(), 0);
-        checks.resume(100);
+        checks.resume(100, false);
         assert_eq!(checks.due(), 110);
         assert!(!checks.begins(109, false));
         assert!(checks.begins(110, false) && !checks.begins(110, false));
@@ -149,13 +151,22 @@ mod tests {
     }
 
     #[test]
+    fn a_start_has_an_interval_of_its_own() {
+        let mut checks = Checks { interval: 10, start_interval: 3, ..Checks::default() };
+        checks.resume(100, true);
+        assert_eq!(checks.due(), 103);
+        checks.resume(100, false);
+        assert_eq!(checks.due(), 110);
+    }
+
+    #[test]
     fn a_check_waits_for_one_that_is_on_its_way_out() {
         let mut checks = Checks { interval: 5 * WAIT_NS, timeout: 5, ..Checks::default() };
-        checks.resume(0);
+        checks.resume(0, false);
         assert!(!checks.begins(5 * WAIT_NS, true));
         assert_eq!(checks.due(), 6 * WAIT_NS);
         assert!(checks.begins(6 * WAIT_NS, false));
-        checks.resume(0);
+        checks.resume(0, false);
         checks.begun(0);
         checks.stop();
         assert_eq!((checks.due(), checks.is_overdue(i64::MAX)), (0, false));

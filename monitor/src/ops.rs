@@ -468,6 +468,8 @@ operations! {
         timeout: u64,
         /// Nanoseconds.
         start_period: u64,
+        /// Nanoseconds: the interval within the start period, until a check succeeds.
+        start_interval: u64,
         /// Failures in a row that mean unhealthy.
         retries: u32,
         /// The command, as the inside of a JSON string.

@@ -111,6 +111,7 @@ impl Parts {
                 interval: 1,
                 timeout: 2,
                 start_period: u64::MAX,
+                start_interval: 4,
                 retries: 3,
                 command: b"true",
                 plan: b"CORAPLAN",

@@ -147,6 +147,8 @@ pub const BIND_PROPAGATE_BELOW: u32 = 4;
 pub const BIND_IDMAP: u32 = 8;
 /// Flag of [`crate::ops::Bind`]: a file of the container's own, for which nobody waits when the container has ended.
 pub const BIND_OWN: u32 = 16;
+/// Flag of [`crate::ops::Bind`]: the mounts below the source are read-only, too.
+pub const BIND_READ_ONLY_BELOW: u32 = 32;
 /// Flag of [`crate::ops::Overlay`]: a crash may lose what was written.
 pub const OVERLAY_VOLATILE: u32 = 1;
 /// Flag of [`crate::ops::Overlay`]: as [`BIND_IDMAP`].

@@ -184,6 +184,7 @@ fn inherit(check: &Healthcheck, before: Healthcheck) -> Healthcheck {
         timeout: first(check.timeout, before.timeout),
         retries: first(check.retries, before.retries),
         start_period: first(check.start_period, before.start_period),
+        start_interval: first(check.start_interval, before.start_interval),
     }
 }
 

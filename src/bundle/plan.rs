@@ -180,6 +180,7 @@ impl Made<'_> {
             propagate_below: false,
             recursive: false,
             make_source: false,
+            read_only_below: false,
             own_ids: false,
         }];
         for mount in &self.config.mounts {
@@ -206,6 +207,7 @@ impl Made<'_> {
                 propagate_below: options.propagate_below,
                 recursive: options.recursive,
                 make_source: false,
+                read_only_below: false,
                 own_ids: false,
             });
         }

@@ -8,15 +8,13 @@ use super::text::{StateView, command_text, format_time, state_text, status_text}
 use super::{Execs, Finder, Groups, Links, Places, Planner, Register, Snapshot, network, now_ns};
 use crate::error::Result;
 use crate::image::Images;
-use crate::kernel::tree;
-use crate::kernel::walk::{Mounts, Order, Step, Walk};
+use crate::kernel::size::tree_size;
 use crate::log::LogStream;
 use crate::model::*;
 use crate::network::Networks;
 use crate::store::Kept;
 use crate::store::states::{STATE_OOM, Status};
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -153,7 +151,7 @@ impl Views {
 
     /// Bytes of the writable layer, and of all layers together.
     fn sizes(&self, found: &Snapshot) -> Result<(i64, i64)> {
-        let upper = tree_size(&self.places.dir(&found.row.id).join("upper"));
+        let upper = tree_size(&self.places.dir(&found.row.id).join("upper"), None)?;
         let image = self.images.catalog.size(&found.row.image_id).unwrap_or(0);
         Ok((upper, upper + image))
     }
@@ -301,31 +299,4 @@ fn in_list(mut networks: BTreeMap<String, EndpointSettings>) -> BTreeMap<String,
         (end.links, end.aliases) = (None, None);
     }
     networks
-}
-
-/// Bytes of the files in a tree, hard links counted once; files that cannot be read count 0.
-fn tree_size(dir: &Path) -> i64 {
-    let mut total = 0;
-    let _ = tree::open_dir(dir).and_then(|dir| add_sizes(&dir, &mut total));
-    total
-}
-
-fn add_sizes(dir: &OwnedFd, total: &mut i64) -> Result<()> {
-    let mut seen = BTreeSet::new();
-    let mut walk = Walk::new(dir.as_fd(), Order::AsRead, Mounts::Crossed)?;
-    while let Some(step) = walk.next()? {
-        if step == Step::Left {
-            continue;
-        }
-        if walk.is_dir() {
-            if let Ok(Some(below)) = walk.open() {
-                walk.enter(below)?;
-            }
-        } else if let Ok(Some(stat)) = walk.stat()
-            && (stat.links == 1 || seen.insert(stat.ino))
-        {
-            *total = total.saturating_add(i64::try_from(stat.size).unwrap_or(i64::MAX));
-        }
-    }
-    Ok(())
 }

@@ -89,6 +89,7 @@ pub(crate) use remove::forget_row;
 #[cfg(feature = "bundle")]
 pub(crate) use spec::rlimit;
 use start::Starter;
+pub(crate) use start::window;
 use stats::Sampler;
 pub use stats::StatsStream;
 use stop::Stopper;

@@ -74,14 +74,15 @@ impl View {
     }
 }
 
-/// The networks that a container requests: the default one first, the others by name.
+/// The networks that a container requests: the default one first, then the one of its mode, the others by name.
 pub(super) fn wants(spec: &Spec) -> Vec<Want> {
     let mut wants: Vec<Want> = spec
         .networks
         .iter()
         .map(|(network, settings)| Want { network: network.clone(), settings: settings.clone() })
         .collect();
-    wants.sort_by_key(|want| want.network != "bridge");
+    let first = spec.host_config.modes().network.network();
+    wants.sort_by_key(|want| (want.network != "bridge", Some(want.network.as_str()) != first));
     wants
 }
 

@@ -3,8 +3,8 @@
 use super::failure;
 use super::network::{Mode, event_members, mode, relays, requests, servers};
 use super::spec::{
-    self, DecidedHost, IpcMode, LogDriver, Modes, MountKind, NetworkMode, Owner, PidMode, Propagation, RestartPolicy,
-    Spec, TagFacts, UtsMode,
+    self, CgroupnsMode, DecidedHost, IpcMode, LogDriver, Modes, MountKind, NetworkMode, Owner, PidMode, Propagation,
+    RestartPolicy, Spec, TagFacts, UtsMode,
 };
 use super::{Confinement, Finder, Groups, Labelling, Links, Places, Register, Snapshot, VolumeMounts, dirs};
 use crate::error::{Error, Result};
@@ -275,7 +275,7 @@ impl Planner {
             no_shm: host.modes().ipc == IpcMode::None,
             uts: if host.modes().uts == UtsMode::Host { Namespace::Host } else { Namespace::New },
             net: joined.net,
-            own_cgroups: true,
+            own_cgroups: host.modes().cgroupns == CgroupnsMode::Private,
             net_requests: requests(networks),
             resolver: self.resolver(found, networks)?,
             // A monitor does not talk to plugins: interfaces that plugins made stay.
@@ -325,6 +325,7 @@ impl Planner {
                 propagate_below: true,
                 recursive: true,
                 make_source: false,
+                read_only_below: false,
                 own_ids: true,
             })
             .collect();
@@ -345,6 +346,7 @@ impl Planner {
                 propagate_below: true,
                 recursive: true,
                 make_source: false,
+                read_only_below: false,
                 own_ids: true,
             });
         }
@@ -418,6 +420,7 @@ impl Planner {
             interval: ns(check.interval),
             timeout: ns(check.timeout),
             start_period: ns(check.start_period),
+            start_interval: ns(check.start_interval),
             retries: check.retries,
             command: super::exec::event_words(&check.argv),
             check: self.check_plan(found, &check)?,
@@ -443,7 +446,8 @@ fn plan_mount(mount: spec::Mount, label: &str) -> Mount {
             },
             propagate_below: mount.recursive,
             recursive: !mount.top_only,
-            make_source: !mount.long,
+            make_source: !mount.long || mount.make_source,
+            read_only_below: mount.read_only && mount.read_only_below == Some(true),
             own_ids: false,
         },
         MountKind::Tmpfs => {

@@ -4,7 +4,7 @@ use super::names::check_name;
 use super::state::{Verb, Way, decide};
 use super::{Finder, HostFiles, Monitors, Register, Removals, Snapshot, Stopper, Views, planner};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Filters, ListContainers, PrunedContainers, RemoveContainer};
+use crate::model::{Filters, ListContainers, PruneFilter, PrunedContainers, RemoveContainer};
 use crate::network::Networks;
 use crate::op::Op;
 use crate::store::{Flush, containers as table};
@@ -65,10 +65,24 @@ impl Remover {
 
     /// Removes the stopped containers. A container that another program starts or removes meanwhile is skipped.
     pub(crate) fn prune(&self, filters: &Filters, op: Option<&Op>) -> Result<PrunedContainers> {
-        let query = ListContainers { all: true, size: true, filters: filters.clone(), ..ListContainers::default() };
+        let (mut chosen, mut filter) = (filters.clone(), PruneFilter::default());
+        for key in ["until", "label!"] {
+            if let Some(values) = chosen.remove(key) {
+                filter.take(key, &values)?;
+            }
+        }
+        let query = ListContainers { all: true, size: true, filters: chosen, ..ListContainers::default() };
         let mut pruned = PrunedContainers::default();
         for container in self.views.list(&query)? {
             if !matches!(container.state.as_str(), "created" | "exited" | "dead") {
+                continue;
+            }
+            let created = match self.finder.find_any(&container.id) {
+                Ok(found) => found.row.created_ns,
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            if !filter.takes(created, &container.labels) {
                 continue;
             }
             match self.remove(&container.id, RemoveContainer::default(), op) {

@@ -29,7 +29,7 @@ pub(crate) use files::{embedded_resolv_conf, hostname_file, hosts_file, resolv_c
 pub(crate) use health::{HealthCheck, health_check};
 pub(crate) use log::{LogDriver, log_attributes, log_options};
 pub(crate) use long_mounts::sources_are_there;
-pub(crate) use modes::{DecidedHost, IpcMode, Modes, NetworkMode, Owner, PidMode, UsernsMode, UtsMode};
+pub(crate) use modes::{CgroupnsMode, DecidedHost, IpcMode, Modes, NetworkMode, Owner, PidMode, UsernsMode, UtsMode};
 pub(crate) use mounts::{Mount, MountKind, Propagation, mount_points, mount_table, taken_over, volumes_from};
 pub(crate) use networks::asked_for;
 #[cfg(feature = "bundle")]
@@ -221,7 +221,10 @@ pub(crate) fn resolve(
         architecture: image.architecture.clone(),
         path,
         args,
-        mounts: mount_requests::mounts(&config, &host_config, inherited)?,
+        mounts: mount_requests::decided(
+            mount_requests::mounts(&config, &host_config, inherited)?,
+            request.read_only_below,
+        ),
         cgroup_parent: cgroup_parent(&host_config, &defaults.cgroup_parent)?,
         networks: networks::wanted(request)?,
         engine: defaults.engine.clone(),

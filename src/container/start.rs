@@ -178,7 +178,7 @@ impl Starter {
         self.labels.label_files(found, files_of, init.as_deref())?;
         let held = self.mounts.hold_volumes(found)?;
         let mut container = self.planner.container(found, &joined, networks)?;
-        (container.rows, container.cols) = (rows, cols);
+        (container.rows, container.cols) = window((rows, cols), found.spec.host_config.console_size);
         let plan = plan::compile(&container);
         let run_dir = self.places.open_run_dir(&found.row.id)?;
         let container_dir = dirs::open(&self.places.dir(&found.row.id))?;
@@ -273,4 +273,10 @@ impl Starter {
             publish_all: host.publish_all_ports,
         })
     }
+}
+
+/// Rows and columns of a terminal: the start's own, else those of the create request.
+pub(crate) fn window(named: (u16, u16), asked: [u32; 2]) -> (u16, u16) {
+    let [rows, cols] = asked.map(|size| u16::try_from(size).unwrap_or(u16::MAX));
+    if named == (0, 0) { (rows, cols) } else { named }
 }

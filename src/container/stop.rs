@@ -6,6 +6,7 @@ use super::{Finder, Monitors, Register, Snapshot, Starter, not_running};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::process;
 use crate::launch::monitor::{Answer, Control};
+use crate::model::StopContainer;
 use crate::network::Networks;
 use crate::op::Changed;
 use crate::op::{Op, Ready, wait_fd};
@@ -24,6 +25,19 @@ const DYING: Duration = Duration::from_millis(500);
 /// How long the record may take to show the end of a container whose processes are dead, on a busy machine.
 pub(super) const RECORDED: Duration = Duration::from_secs(10);
 
+/// How a container is stopped: a signal, and how long it has until SIGKILL; `None`: for ever.
+#[derive(Clone, Copy)]
+struct Stop {
+    signal: i32,
+    grace: Option<Duration>,
+}
+
+/// The time that a stop leaves: milliseconds of the request, else seconds of the container.
+fn grace(asked_ms: Option<i64>, timeout: Option<i64>) -> Option<Duration> {
+    let ms = asked_ms.or(timeout.map(|seconds| seconds.saturating_mul(1000))).unwrap_or(GRACE_MS);
+    u64::try_from(ms).ok().map(Duration::from_millis)
+}
+
 /// Ends and restarts containers.
 pub(crate) struct Stopper {
     pub(super) register: Arc<Register>,
@@ -34,14 +48,14 @@ pub(crate) struct Stopper {
 }
 
 impl Stopper {
-    /// Stops a container by its stop signal; by SIGKILL after `grace_ms`.
-    pub(crate) fn stop(&self, reference: &str, grace_ms: Option<i64>, op: Option<&Op>) -> Result<Changed> {
-        let found = self.find_after_others(reference, op)?;
+    /// Stops a container by its stop signal; by SIGKILL after the time that `how` gives.
+    pub(crate) fn stop(&self, reference: &str, how: &StopContainer, op: Option<&Op>) -> Result<Changed> {
+        let (found, end) = self.to_end(reference, how, op)?;
         if decide(Verb::Stop, &found)? == Way::Nothing {
             return Ok(Changed::No);
         }
         self.finder.holding_the_end(&found, || {
-            self.stop_live(&found, grace_ms, op)?;
+            self.stop_live(&found, end, op)?;
             // Best effort: the next start or removal repeats it.
             let _ = self.networks.remote.release_idle(found.row.slot, &found.row.id);
             self.register.event(&found, "stop", &[])?;
@@ -54,12 +68,25 @@ impl Stopper {
         self.finder.lock(reference, op).map(|(_, found)| found)
     }
 
-    fn stop_live(&self, found: &Snapshot, grace_ms: Option<i64>, op: Option<&Op>) -> Result<()> {
+    /// Finds a container that is to stop, and how it ends. Errors: there is no such signal.
+    fn to_end(&self, reference: &str, how: &StopContainer, op: Option<&Op>) -> Result<(Snapshot, Stop)> {
+        let signal = (!how.signal.is_empty()).then(|| parse_signal(&how.signal)).transpose()?;
+        if let Some(unknown) = signal.filter(|signal| !signal_exists(*signal)) {
+            return Err(Error::invalid(format!("Invalid signal: {unknown}")));
+        }
+        let found = self.find_after_others(reference, op)?;
+        let config = &found.spec.config;
+        let stop = Stop {
+            signal: signal.unwrap_or_else(|| spec::stop_signal(config)),
+            grace: grace(how.grace_ms, config.stop_timeout),
+        };
+        Ok((found, stop))
+    }
+
+    fn stop_live(&self, found: &Snapshot, stop: Stop, op: Option<&Op>) -> Result<()> {
         let Some((control, waiter)) = self.ending(found, op)? else { return Ok(()) };
-        let signal = spec::stop_signal(&found.spec.config);
-        self.send(found, &control, signal, true)?;
-        let grace = grace_ms.unwrap_or(GRACE_MS);
-        let deadline = (grace >= 0).then(|| Instant::now() + Duration::from_millis(grace as u64));
+        self.send(found, &control, stop.signal, true)?;
+        let deadline = stop.grace.map(|grace| Instant::now() + grace);
         if ended(waiter.answer_until(deadline, op))? {
             return Ok(());
         }
@@ -168,11 +195,11 @@ impl Stopper {
     }
 
     /// Stops a container if it runs, then starts it.
-    pub(crate) fn restart(&self, reference: &str, grace_ms: Option<i64>, op: Option<&Op>) -> Result<Snapshot> {
-        let found = self.find_after_others(reference, op)?;
+    pub(crate) fn restart(&self, reference: &str, how: &StopContainer, op: Option<&Op>) -> Result<Snapshot> {
+        let (found, end) = self.to_end(reference, how, op)?;
         self.finder.holding_the_end(&found, || {
             if decide(Verb::Restart, &found)? == Way::EndFirst {
-                self.stop_live(&found, grace_ms, op)?;
+                self.stop_live(&found, end, op)?;
                 self.register.event(&found, "stop", &[])?;
             }
             self.starter.start(&found.row.id, None, (0, 0), op)?;
@@ -197,4 +224,21 @@ pub(super) fn is_gone(error: &Error) -> bool {
 
 pub(super) fn gone_is_not_running(error: Error, id: &str) -> Error {
     if is_gone(&error) || error.raw_os_error() == Some(libc::ESRCH) { not_running(id) } else { error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_request_s_time_comes_first() {
+        let ms = |asked, timeout| grace(asked, timeout).map(|time| time.as_millis());
+        assert_eq!(ms(None, None), Some(10_000));
+        assert_eq!(ms(None, Some(3)), Some(3000));
+        assert_eq!(ms(None, Some(0)), Some(0));
+        assert_eq!(ms(Some(5), Some(3)), Some(5));
+        assert_eq!(ms(None, Some(-1)), None);
+        assert_eq!(ms(Some(-1), Some(3)), None);
+        assert_eq!(ms(None, Some(i64::MAX)), Some(i64::MAX as u128));
+    }
 }

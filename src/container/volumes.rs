@@ -113,6 +113,7 @@ impl VolumeMounts {
                 propagate_below: recursive,
                 recursive: true,
                 make_source: false,
+                read_only_below: false,
                 own_ids: own,
             }),
             source if source.is_shared() => {

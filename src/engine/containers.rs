@@ -69,15 +69,23 @@ impl Engine {
         };
         Ok(Started { changed, session })
     }
-    /// Stops the container: sends its stop signal, then after `grace_ms` SIGKILL. Absent: 10 s; negative: wait for
-    /// ever.
+    /// Stops the container: sends its stop signal, then after `grace_ms` SIGKILL. Absent: the container's
+    /// `StopTimeout`, or 10 s; negative: wait for ever.
     pub fn container_stop(&self, id: &str, grace_ms: Option<i64>, op: Option<&Op>) -> Result<Changed> {
-        self.0.containers.stopper.stop(id, grace_ms, op)
+        self.container_stop_with(id, &StopContainer { grace_ms, ..StopContainer::default() }, op)
+    }
+    /// Stops it as `how` says. Errors: there is no such signal.
+    pub fn container_stop_with(&self, id: &str, how: &StopContainer, op: Option<&Op>) -> Result<Changed> {
+        self.0.containers.stopper.stop(id, how, op)
     }
     /// Stops the container if it runs, and starts it.
     pub fn container_restart(&self, id: &str, grace_ms: Option<i64>, op: Option<&Op>) -> Result<()> {
+        self.container_restart_with(id, &StopContainer { grace_ms, ..StopContainer::default() }, op)
+    }
+    /// Stops it as `how` says, if it runs, and starts it. Errors: there is no such signal.
+    pub fn container_restart_with(&self, id: &str, how: &StopContainer, op: Option<&Op>) -> Result<()> {
         let all = &self.0.containers;
-        let found = all.stopper.restart(id, grace_ms, op)?;
+        let found = all.stopper.restart(id, how, op)?;
         if found.spec.host_config.auto_remove {
             self.0.reaper.follow(all, &found);
         }
@@ -102,12 +110,6 @@ impl Engine {
     /// Removes it.
     pub fn container_remove(&self, id: &str, how: RemoveContainer, op: Option<&Op>) -> Result<()> {
         self.0.containers.remover.remove(id, how, op)
-    }
-    /// Removes the containers that do not run; with `filters` (as in a list) only the matching ones. Volumes stay.
-    ///
-    /// Errors: an unknown filter. Containers that were removed before another error stay removed.
-    pub fn containers_prune(&self, filters: &Filters, op: Option<&Op>) -> Result<PrunedContainers> {
-        self.0.containers.remover.prune(filters, op)
     }
     /// Renames it.
     pub fn container_rename(&self, id: &str, name: &str) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use super::session::{Process, local};
 use super::{Engine, Io, Session};
-use crate::container::{Ends, no_terminal};
+use crate::container::{Ends, no_terminal, window};
 use crate::error::Result;
 use crate::model::*;
 use crate::op::Op;
@@ -23,7 +23,7 @@ impl Engine {
         let config = all.exec_records.exec_config(id)?;
         let attached = io.is_some();
         let io = io.unwrap_or_default();
-        let size = (io.rows, io.cols);
+        let size = window((io.rows, io.cols), config.console_size.unwrap_or_default());
         let want = AttachStreams {
             stdin: attached && config.attach_stdin,
             stdout: attached && config.attach_stdout,

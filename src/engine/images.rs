@@ -15,7 +15,7 @@ pub type OnProgress<'a> = &'a mut dyn FnMut(Progress) -> Result<()>;
 
 impl Engine {
     /// Runs `work`; its events go to the journal when it is over, also those before an error.
-    fn telling<T>(&self, work: impl FnOnce(&mut dyn FnMut(Event)) -> Result<T>) -> Result<T> {
+    pub(super) fn telling<T>(&self, work: impl FnOnce(&mut dyn FnMut(Event)) -> Result<T>) -> Result<T> {
         let mut events = Vec::new();
         let result = work(&mut |event| events.push(written(&event)));
         for event in events {
@@ -46,12 +46,6 @@ impl Engine {
     pub fn image_remove(&self, name: &str, how: RemoveImage) -> Result<Vec<RemovedImage>> {
         let usage = |image_id: &str| self.0.containers.register.of_image(image_id);
         self.telling(|emit| self.0.images.remover.remove(name, how, &usage, emit))
-    }
-    /// Removes unused images: those without a name, or with the filter `dangling=false` all without a container. Other
-    /// filters: `until` (Unix seconds or RFC 3339), `label`, `label!`.
-    pub fn images_prune(&self, filters: &Filters) -> Result<PrunedImages> {
-        let usage = |image_id: &str| self.0.containers.register.of_image(image_id);
-        self.telling(|emit| self.0.images.pruner.prune(filters, &usage, emit))
     }
     /// Checks every layer, configuration and the database itself; repairs damage if `verify` requests it.
     ///
@@ -143,6 +137,11 @@ impl Engine {
     pub fn image_search(&self, search: &SearchImages, op: Option<&Op>) -> Result<Vec<SearchResult>> {
         crate::image::search(&self.0.options.registry, search, op)
     }
+    /// Asks the registry of a name what the name is: the digest of its manifest or list, and its platforms. Nothing is
+    /// pulled. Errors: as of a pull.
+    pub fn distribution_inspect(&self, name: &str, auth: &RegistryAuth, op: Option<&Op>) -> Result<Distribution> {
+        self.0.images.puller.distribution(&self.0.options.registry, name, auth, op)
+    }
     /// Checks credentials against the registry that they are for; wrong ones are [`crate::ErrorKind::Unauthorized`].
     pub fn registry_auth(&self, auth: &RegistryAuth, op: Option<&Op>) -> Result<AuthStatus> {
         crate::image::login(&self.0.options.registry, auth, op)
@@ -165,6 +164,10 @@ impl Engine {
     }
     /// Not in this build: the library was made without its registry client.
     pub fn image_search(&self, _: &SearchImages, _: Option<&Op>) -> Result<Vec<SearchResult>> {
+        Err(no_client())
+    }
+    /// Not in this build: the library was made without its registry client.
+    pub fn distribution_inspect(&self, _: &str, _: &RegistryAuth, _: Option<&Op>) -> Result<Distribution> {
         Err(no_client())
     }
     /// Not in this build: the library was made without its registry client.

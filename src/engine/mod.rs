@@ -10,6 +10,7 @@ mod events;
 mod exec;
 mod images;
 mod networks;
+mod prune;
 mod reaper;
 mod session;
 mod system;

@@ -232,6 +232,7 @@ fn unused() -> Value {
         "InitSha1": "",
         "InitBinary": "",
         "Isolation": "",
+        "CDISpecDirs": [],
         "GenericResources": null,
         "ClusterStore": "",
         "ClusterAdvertise": "",

@@ -48,6 +48,13 @@ impl Event {
         Event::now("daemon", action, id, with(settings, &[("name", host)]))
     }
 
+    /// The event of a prune: which kind of objects it removed, and the bytes that are free again.
+    pub(crate) fn prune(kind: &str, reclaimed: u64) -> Event {
+        let event = Event::now(kind, "prune", "", StringMap::from([("reclaimed".into(), reclaimed.to_string())]));
+        let has_status = matches!(kind, "container" | "image");
+        Event { status: if has_status { "prune".into() } else { String::new() }, ..event }
+    }
+
     fn now(kind: &str, action: &str, id: &str, attributes: StringMap) -> Event {
         let time_nano = crate::time::now_ns();
         Event {

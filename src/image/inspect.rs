@@ -9,6 +9,7 @@ use crate::model::{GraphDriver, HistoryItem, ImageDetail, ImageSummary, ListImag
 use crate::store::Db;
 use crate::store::images as rows;
 use crate::time::parse_rfc3339;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// How Go writes a time that is not set.
@@ -28,6 +29,33 @@ impl Views {
     /// Lists images, newest first. Filters: `dangling`, `label`, `before`, `since`, `reference`.
     pub(crate) fn list(&self, query: &ListImages) -> Result<Vec<ImageSummary>> {
         self.db.read(|tx| list::list(tx, query))
+    }
+
+    /// Lists images as [`Views::list`] does, with the bytes that each shares with others and the number of its containers,
+    /// which `users` answers by the image's id.
+    pub(crate) fn list_with_usage(
+        &self,
+        query: &ListImages,
+        users: &dyn Fn(&str) -> Result<usize>,
+    ) -> Result<Vec<ImageSummary>> {
+        let mut list = self.list(query)?;
+        let layers_of = |image: &ImageSummary| self.db.read(|tx| rows::sized_layers(tx, &image.id));
+        let layers = list.iter().map(layers_of).collect::<Result<Vec<_>>>()?;
+        let mut images_of: HashMap<&str, usize> = HashMap::new();
+        for (layer, _) in layers.iter().flatten() {
+            *images_of.entry(layer).or_default() += 1;
+        }
+        let is_shared = |layer: &str| images_of.get(layer).is_some_and(|count| *count > 1);
+        for (image, layers) in list.iter_mut().zip(&layers) {
+            image.shared_size = layers.iter().filter(|(layer, _)| is_shared(layer)).map(|(_, size)| size).sum();
+            image.containers = i64::try_from(users(&image.id)?).unwrap_or(i64::MAX);
+        }
+        Ok(list)
+    }
+
+    /// Bytes of all layers, each counted once.
+    pub(crate) fn layers_size(&self) -> Result<i64> {
+        self.db.read(rows::all_layers_size)
     }
 
     /// Everything about the image `name`.

@@ -5,10 +5,9 @@ use super::collect::Collector;
 use super::config::ImageConfig;
 use super::remove::{Removal, Usage};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Filters, PrunedImages, RemoveImage, StringMap};
+use crate::model::{Filters, PruneFilter, PrunedImages, RemoveImage, bad_filter};
 use crate::store::images::{self as rows, ImageRow};
 use crate::store::{Db, Flush};
-use crate::time::parse_rfc3339;
 use rusqlite::Transaction;
 use std::sync::Arc;
 
@@ -62,30 +61,23 @@ fn remove(removal: &mut Removal<'_>, tx: &Transaction<'_>, image: &ImageRow) -> 
 
 struct Filter {
     dangling: bool,
-    /// Unix nanoseconds.
-    until: Option<i64>,
-    labels: Vec<String>,
-    not_labels: Vec<String>,
+    common: PruneFilter,
 }
 
 impl Filter {
     fn read(filters: &Filters) -> Result<Filter> {
-        let mut filter = Filter { dangling: true, until: None, labels: Vec::new(), not_labels: Vec::new() };
+        let mut filter = Filter { dangling: true, common: PruneFilter::default() };
         for (key, values) in filters {
-            let bad = || Error::invalid(format!("Invalid filter '{key}=[{}]'", values.join(" ")));
             match (key.as_str(), values.as_slice()) {
                 ("dangling", [value]) => {
                     filter.dangling = match value.as_str() {
                         "true" | "1" => true,
                         "false" | "0" => false,
-                        _ => return Err(bad()),
+                        _ => return Err(bad_filter(key, values)),
                     }
                 }
-                ("until", [value]) => filter.until = Some(moment(value).ok_or_else(bad)?),
-                ("until", [_, ..]) => return Err(Error::invalid("more than one until filter specified")),
-                ("dangling", _) | ("until", []) => return Err(bad()),
-                ("label", values) => filter.labels = values.to_vec(),
-                ("label!", values) => filter.not_labels = values.to_vec(),
+                ("dangling", values) => return Err(bad_filter(key, values)),
+                (key, values) if filter.common.take(key, values)? => {}
                 (other, _) => return Err(Error::invalid(format!("Invalid filter '{other}'"))),
             }
         }
@@ -97,33 +89,10 @@ impl Filter {
         if self.dangling && named || !named && rows::has_children(tx, &image.id)? {
             return Ok(false);
         }
-        if self.until.is_some_and(|until| image.created > until) {
-            return Ok(false);
-        }
         let config = ImageConfig::parse(&image.config).ok().and_then(|config| config.config);
         let labels = config.map(|config| config.labels).unwrap_or_default();
-        Ok(self.labels.iter().all(|wanted| has(&labels, wanted))
-            && !self.not_labels.iter().any(|not| has(&labels, not)))
+        Ok(self.common.takes(image.created, &labels))
     }
-}
-
-/// `KEY` or `KEY=VALUE`.
-fn has(labels: &StringMap, wanted: &str) -> bool {
-    let (key, value) = wanted.split_once('=').map_or((wanted, None), |(key, value)| (key, Some(value)));
-    labels.get(key).is_some_and(|have| value.is_none_or(|value| have == value))
-}
-
-/// Unix seconds, maybe with a fraction, or RFC 3339.
-fn moment(text: &str) -> Option<i64> {
-    if let Some(time) = parse_rfc3339(text.as_bytes()) {
-        return Some(time);
-    }
-    let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
-    if fraction.len() > 9 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    let nanos: i64 = format!("{fraction:0<9}").parse().ok()?;
-    seconds.parse::<i64>().ok()?.checked_mul(1_000_000_000)?.checked_add(nanos)
 }
 
 #[cfg(test)]
@@ -136,23 +105,11 @@ mod tests {
 
     #[test]
     fn filters_are_checked() {
-        assert!(read("dangling", &["true"]).unwrap().dangling);
-        assert_eq!(read("until", &["1.5"]).unwrap().until, Some(1_500_000_000));
-        assert_eq!(read("until", &["1970-01-01T00:00:02Z"]).unwrap().until, Some(2_000_000_000));
-        for (key, values) in [
-            ("dangling", &["maybe"][..]),
-            ("dangling", &[]),
-            ("until", &["1", "2"]),
-            ("until", &["soon"]),
-            ("reference", &["x"]),
-        ] {
+        assert!(read("dangling", &["true"]).unwrap().dangling && !read("dangling", &["0"]).unwrap().dangling);
+        for (key, values) in
+            [("dangling", &["maybe"][..]), ("dangling", &[]), ("until", &["1", "2"]), ("reference", &["x"])]
+        {
             assert!(read(key, values).is_err(), "{key} {values:?}");
         }
-    }
-
-    #[test]
-    fn labels_by_key_and_value() {
-        let labels = StringMap::from([("a".into(), "1".into())]);
-        assert!(has(&labels, "a") && has(&labels, "a=1") && !has(&labels, "a=2") && !has(&labels, "b"));
     }
 }

@@ -25,6 +25,7 @@ pub(crate) mod quota;
 pub(crate) mod remove;
 pub(crate) mod shared_watch;
 pub(crate) mod signal;
+pub(crate) mod size;
 #[allow(unsafe_code)]
 pub(crate) mod socket;
 pub(crate) mod switches;

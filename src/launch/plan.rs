@@ -48,6 +48,8 @@ pub(crate) enum Mount {
         /// Includes the mounts below the source.
         recursive: bool,
         make_source: bool,
+        /// The mounts below the source are read-only, too.
+        read_only_below: bool,
         /// The owners of files are ids of the container, if it has a user namespace.
         own_ids: bool,
     },
@@ -250,6 +252,7 @@ pub(crate) struct Health {
     pub interval: u64,
     pub timeout: u64,
     pub start_period: u64,
+    pub start_interval: u64,
     /// Consecutive failures that mean unhealthy.
     pub retries: u32,
     /// The command in events.
@@ -395,6 +398,7 @@ fn health(plan: &mut PlanWriter, health: &Health) {
             interval: health.interval,
             timeout: health.timeout,
             start_period: health.start_period,
+            start_interval: health.start_interval,
             retries: health.retries,
             command: json_inside(&health.command).as_bytes(),
             plan: &compile_exec(&health.check).bytes,
@@ -936,10 +940,12 @@ fn user_mounts(plan: &mut PlanWriter, c: &Container) {
                 propagate_below,
                 recursive,
                 make_source,
+                read_only_below,
                 own_ids,
             } => {
                 let flags = if *propagate_below { BIND_PROPAGATE_BELOW } else { 0 }
                     | if *make_source { BIND_MAKE_SOURCE } else { 0 }
+                    | if *read_only_below { BIND_READ_ONLY_BELOW } else { 0 }
                     | if *recursive { BIND_RECURSIVE } else { 0 }
                     | if *own_ids { BIND_OWN } else { 0 }
                     | if *own_ids && c.users.is_some() { BIND_IDMAP } else { 0 };

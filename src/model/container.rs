@@ -93,6 +93,9 @@ pub struct ContainerConfig {
     pub labels: StringMap,
     #[serde(deserialize_with = "signal_text", skip_serializing_if = "String::is_empty")]
     pub stop_signal: String,
+    /// Seconds between the stop signal and SIGKILL, of a stop that names none; negative: SIGKILL is never sent. Absent: 10.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_timeout: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shell: Option<Vec<String>>,
 }
@@ -111,6 +114,9 @@ pub struct Healthcheck {
     pub retries: i64,
     #[serde(deserialize_with = "null_default", skip_serializing_if = "is_zero")]
     pub start_period: i64,
+    /// The interval within the start period, until a check succeeds; 0: 5 s, or `interval` if that is shorter.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "is_zero")]
+    pub start_interval: i64,
 }
 
 fn is_zero(value: &i64) -> bool {
@@ -153,6 +159,10 @@ pub struct CreateBody {
     /// member: the converter for such versions sets it.
     #[serde(skip)]
     pub any_hostname: bool,
+    /// The request is of API 1.44 or later, where binds that are read-only are so with all mounts below them, unless they
+    /// say otherwise. The document has no such member: the reader of such a version sets it.
+    #[serde(skip)]
+    pub read_only_below: bool,
 }
 
 /// `NetworkingConfig` of the create body.
@@ -349,6 +359,7 @@ pub struct HostConfig {
     pub sysctls: StringMap,
     #[serde(deserialize_with = "null_default")]
     pub runtime: String,
+    /// Rows and columns of the container's terminal at its start, unless the start names others.
     #[serde(deserialize_with = "null_default")]
     pub console_size: [u32; 2],
     #[serde(deserialize_with = "null_default")]
@@ -371,6 +382,12 @@ pub struct HostConfig {
     /// Paths that cannot be written, instead of the usual ones; an empty list: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub readonly_paths: Option<Vec<String>>,
+    /// `private` (also empty) or `host`: the namespace of control groups.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
+    pub cgroupns_mode: String,
+    /// Notes of other programs: kept and shown, without another effect.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: StringMap,
 }
 
 /// A mount in its long form: an element of `HostConfig.Mounts`.
@@ -408,6 +425,15 @@ pub struct BindOptions {
     /// Exclude the mounts below the source.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "std::ops::Not::not")]
     pub non_recursive: bool,
+    /// A source that is not there is made, as an empty directory.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "std::ops::Not::not")]
+    pub create_mountpoint: bool,
+    /// A read-only bind is so at its top alone: mounts below it can be written.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "std::ops::Not::not")]
+    pub read_only_non_recursive: bool,
+    /// A read-only bind is so with all mounts below it.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "std::ops::Not::not")]
+    pub read_only_force_recursive: bool,
 }
 
 /// How a volume of [`MountRequest`] is made.
@@ -820,6 +846,24 @@ pub struct ContainerWaited {
 pub struct WaitError {
     /// The reason.
     pub message: String,
+}
+
+/// How a container is stopped.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::StopContainer;
+///
+/// engine.container_stop_with("clock", &StopContainer { signal: "SIGINT".into(), grace_ms: Some(500) }, None)?;
+/// # Ok::<(), coracle::Error>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StopContainer {
+    /// Milliseconds from the signal to SIGKILL; negative: for ever. Absent: the container's `StopTimeout`, or 10 s.
+    pub grace_ms: Option<i64>,
+    /// Name or number; empty: the container's `StopSignal`, or SIGTERM.
+    pub signal: String,
 }
 
 /// How a container is removed.

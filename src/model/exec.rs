@@ -46,6 +46,9 @@ pub struct ExecConfig {
     /// Absolute, and existing; empty: the container's own.
     #[serde(deserialize_with = "null_default")]
     pub working_dir: String,
+    /// Rows and columns of its terminal at the start, unless the start names others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub console_size: Option<[u32; 2]>,
     pub cmd: Option<Vec<String>>,
 }
 

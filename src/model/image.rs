@@ -2,7 +2,7 @@
 // The fields are the specification's own names; their meaning, units and limits stand there.
 #![allow(missing_docs)]
 
-use super::{ContainerConfig, Filters, GraphDriver, RegistryAuth, StringMap};
+use super::{ContainerConfig, Filters, GraphDriver, RegistryAuth, StringMap, null_default};
 use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeMap;
 
@@ -110,6 +110,42 @@ pub struct HistoryItem {
 pub enum RemovedImage {
     Untagged(String),
     Deleted(String),
+}
+
+/// Answer of a distribution inspect: an image as a registry has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Distribution {
+    pub descriptor: DistributionDescriptor,
+    /// Of the image, or of each image of a list.
+    pub platforms: Vec<ImagePlatform>,
+}
+
+/// A manifest, or a list of manifests, as a registry has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DistributionDescriptor {
+    pub media_type: String,
+    /// Of its bytes: `sha256:` and 64 hexadecimal digits.
+    pub digest: String,
+    /// Bytes.
+    pub size: i64,
+}
+
+/// A platform that an image is for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ImagePlatform {
+    #[serde(deserialize_with = "null_default")]
+    pub architecture: String,
+    #[serde(deserialize_with = "null_default")]
+    pub os: String,
+    #[serde(rename = "os.version", deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
+    pub os_version: String,
+    #[serde(rename = "os.features", deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
+    pub os_features: Vec<String>,
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
+    pub variant: String,
 }
 
 /// How an image is removed.

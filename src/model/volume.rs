@@ -2,7 +2,7 @@
 // The fields are the specification's own names; their meaning, units and limits stand there.
 #![allow(missing_docs)]
 
-use super::{Filters, StringMap};
+use super::{Filters, StringMap, VolumeUsage};
 use serde::{Deserialize, Serialize};
 
 /// A volume in the answers of create, inspect and list.
@@ -19,6 +19,9 @@ pub struct Volume {
     pub options: Option<StringMap>,
     /// `local`.
     pub scope: String,
+    /// Only in the answer of a disk usage.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage_data: Option<VolumeUsage>,
 }
 
 /// Body of a volume's creation.

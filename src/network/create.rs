@@ -13,8 +13,8 @@ use super::register::Register;
 use super::remote::RemoteDrivers;
 use super::spec::{Network, NetworkSpec, PREDEFINED, as_500, forbidden};
 use super::subnet::Subnet;
-use crate::error::{Error, Result};
-use crate::model::{CreateNetwork, NetworkCreated};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{CreateNetwork, Filters, NetworkCreated, PruneFilter, PrunedNetworks};
 use crate::store::Flush;
 use crate::store::networks as table;
 use std::sync::Arc;
@@ -130,6 +130,24 @@ impl Creator {
         self.remote.ask(&mut network, pending)?;
         sub(&network)?;
         Ok(network)
+    }
+
+    /// Removes the networks that no running container is on, except for the predefined ones. One that a container joins
+    /// meanwhile stays.
+    pub(crate) fn prune(&self, filters: &Filters) -> Result<PrunedNetworks> {
+        let filter = PruneFilter::read(filters)?;
+        let mut pruned = PrunedNetworks::default();
+        for network in self.register.all()? {
+            if network.is_predefined() || !filter.takes(network.created_ns, &network.spec.labels) {
+                continue;
+            }
+            match self.remove(&network.id) {
+                Ok(()) => pruned.networks_deleted.push(network.name),
+                Err(error) if matches!(error.kind(), ErrorKind::Forbidden | ErrorKind::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(pruned)
     }
 
     /// Removes a network. Errors: it is predefined, a running container is on it.

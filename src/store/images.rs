@@ -154,6 +154,21 @@ pub(crate) fn layer_sizes(tx: &Transaction<'_>, id: &str) -> Result<Vec<i64>> {
     tx.prepare_cached(sql).and_then(|mut s| s.query_map([id], |r| r.get(0))?.collect()).map_err(failed)
 }
 
+/// The diff ids of an image's layers and the bytes of their files, bottom first.
+pub(crate) fn sized_layers(tx: &Transaction<'_>, id: &str) -> Result<Vec<(String, i64)>> {
+    let sql =
+        "SELECT diff_id, size FROM image_layers JOIN layers USING (diff_id) WHERE image_id = ?1 ORDER BY position";
+    tx.prepare_cached(sql)
+        .and_then(|mut s| s.query_map([id], |r| Ok((r.get(0)?, r.get(1)?)))?.collect())
+        .map_err(failed)
+}
+
+/// The bytes of files in all layers that an image has.
+pub(crate) fn all_layers_size(tx: &Transaction<'_>) -> Result<i64> {
+    let sql = "SELECT coalesce(sum(size), 0) FROM layers WHERE diff_id IN (SELECT diff_id FROM image_layers)";
+    tx.prepare_cached(sql).and_then(|mut s| s.query_row([], |r| r.get(0))).map_err(failed)
+}
+
 /// The diff ids of an image's layers and the sizes of their tars, bottom first.
 pub(crate) fn tars(tx: &Transaction<'_>, id: &str) -> Result<Vec<(String, i64)>> {
     let sql =

@@ -15,6 +15,7 @@ mod list;
 mod mounts;
 mod names;
 mod options;
+mod prune;
 mod register;
 mod root_copy;
 mod stage;
@@ -25,6 +26,7 @@ use dirs::VolumeDirs;
 use mounts::Mounter;
 pub(crate) use names::{check_driver, check_name, new_name};
 pub(crate) use options::{Source, check as check_options, names_label, pairs};
+use prune::Pruner;
 use register::Register;
 pub(crate) use root_copy::{copy_place, lies_elsewhere};
 pub(crate) use stage::Staged;
@@ -48,6 +50,7 @@ pub(crate) struct Volumes {
     pub(crate) stager: Arc<Stager>,
     pub(crate) creator: Arc<Creator>,
     pub(crate) remover: Arc<Remover>,
+    pub(crate) pruner: Arc<Pruner>,
     pub(crate) mounter: Arc<Mounter>,
 }
 
@@ -60,8 +63,9 @@ impl Volumes {
         let stager = group!(Stager = dirs register);
         let creator = group!(Creator = db register stager);
         let remover = group!(Remover = dirs db register);
+        let pruner = group!(Pruner = dirs db register remover);
         let mounter = group!(Mounter = dirs register);
         sweeper.sweep()?;
-        Ok(Volumes { dirs, sweeper, register, stager, creator, remover, mounter })
+        Ok(Volumes { dirs, sweeper, register, stager, creator, remover, pruner, mounter })
     }
 }

@@ -91,6 +91,7 @@ impl Register {
             name: row.name.clone(),
             options: document(row.options.as_deref())?,
             scope: "local".into(),
+            usage_data: None,
         })
     }
 }

@@ -241,7 +241,7 @@ fn the_engine_s_own_choice() {
     let security =
         |engine: &Engine| serde_json::to_value(engine.info().expect("info")).expect("JSON")["SecurityOptions"].clone();
     let root = Root::new();
-    assert_eq!(security(&root.engine)[0], "apparmor");
+    assert_eq!(security(&root.engine)[0], "name=apparmor");
     let open = |profile: &str| {
         let root = Root::with(|o| o.apparmor = Some(profile.into()));
         root.load(&busybox_archive());

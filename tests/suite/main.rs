@@ -4,6 +4,7 @@
 #[allow(dead_code)]
 mod support;
 
+mod api_versions;
 mod apparmor;
 mod archive;
 mod auto_remove;
@@ -31,6 +32,7 @@ mod images;
 mod import_docker;
 mod isolation;
 mod kills;
+mod later_fields;
 mod lifecycle;
 mod limits;
 mod logs;

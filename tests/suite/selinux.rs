@@ -98,7 +98,7 @@ fn every_process_of_a_container_has_its_label() {
     let results = root.inspect(&id).state.health.expect("a health").log;
     assert_eq!(results[0].output.trim(), wanted, "{results:?}");
     let info = serde_json::to_value(root.engine.info().expect("info")).expect("JSON");
-    assert!(info["SecurityOptions"].as_array().expect("options").contains(&json!("selinux")), "{info}");
+    assert!(info["SecurityOptions"].as_array().expect("options").contains(&json!("name=selinux")), "{info}");
     // A peer of one without a label has its own.
     let open = root.sleeper_with("open", json!({ "HostConfig": { "NetworkMode": "none", "Privileged": true } }));
     let beside = host(json!({ "PidMode": format!("container:{open}") }));

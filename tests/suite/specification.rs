@@ -36,10 +36,10 @@ fn whole(served: &Served, asked: &str) -> (u16, String) {
     let (method, path) = request.split_once(' ').expect("a method and a path");
     let mut stream = UnixStream::connect(&served.socket).expect("connect");
     stream.set_read_timeout(Some(SOON)).expect("set a time-out");
-    let head = format!(
-        "{method} /v1.24{path} HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
-        body.len()
-    );
+    // A row that names its server has no version.
+    let path = if path.starts_with("http://") { path.to_owned() } else { format!("/v1.24{path}") };
+    let head =
+        format!("{method} {path} HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n", body.len());
     stream.write_all(format!("{head}{body}").as_bytes()).expect("send");
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).expect("the answer");

@@ -3,6 +3,7 @@
 use crate::answer::{Call, gone, streamed};
 use crate::message::{Body, Response};
 use crate::stream;
+use crate::versions::Gate;
 use coracle::model::{BuildImage, Progress, Ulimit};
 use coracle::walls::Wall;
 use coracle::{Context, Error, ErrorKind, Result};
@@ -11,13 +12,13 @@ use serde::de::DeserializeOwned;
 pub(crate) fn build(mut call: Call) -> Result<Response> {
     let build = asked(&call)?;
     let (engine, client) = (call.engine().clone(), call.request.client.clone());
+    let tells_ids = call.version.has(Gate::BuildIds);
     let mut context = std::mem::replace(&mut call.request.body, Body::empty());
     Ok(streamed(&call, Some("application/json"), move |sink| {
         let op = client.op()?;
         let context = if build.remote.is_empty() { Context::Tar(&mut context) } else { Context::None };
         let mut report = |message: Progress| {
-            // Messages for programs came with version 1.30 of the API.
-            if message.aux.is_some() {
+            if message.aux.is_some() && !tells_ids {
                 return Ok(());
             }
             sink.write_all(&stream::progress(&message)).map_err(gone)

@@ -7,10 +7,11 @@ use crate::json::{self, Member, Node};
 use crate::message::{BodyOut, Response};
 use crate::schema::{self, CONFIG, HOST_FIELDS};
 use crate::stream::{self, Frames};
-use crate::versions::{Gate, Version};
+use crate::versions::{Gate, Noun, Version};
+use crate::websocket::Message;
 use coracle::model::{
     AttachStreams, ContainerStats, CreateBody, DetachKeys, HostConfig, ListContainers, LogQuery, NetworkingConfig,
-    RemoveContainer, StatsQuery, UpdateContainer, WaitCondition,
+    RemoveContainer, StatsQuery, StopContainer, UpdateContainer, WaitCondition,
 };
 use coracle::{AttachOptions, Changed, Engine, Error, ErrorKind, Io, LogFormat, Op, Result};
 
@@ -44,11 +45,22 @@ fn create_body(call: &mut Call) -> Result<CreateBody> {
     // Each part by itself: as one document, the configuration would be held in a form of several times its size.
     let mut part = |name: &str| body.iter().position(|(n, _)| n == name).map(|at| body.swap_remove(at).1);
     let (host, networking) = (part("HostConfig"), part("NetworkingConfig"));
+    let mut host_config: HostConfig = host.map_or(Ok(HostConfig::default()), schema::typed)?;
+    if host_config.ipc_mode.is_empty() && call.version.has(Gate::PrivateIpc) {
+        host_config.ipc_mode = "private".into();
+    }
+    let networking_config: NetworkingConfig = networking.map_or(Ok(NetworkingConfig::default()), schema::typed)?;
+    if networking_config.endpoints_config.len() > 1 && !call.version.has(Gate::SeveralNetworks) {
+        let names: Vec<&str> = networking_config.endpoints_config.keys().map(String::as_str).collect();
+        let text = format!("Container cannot be connected to network endpoints: {}", names.join(", "));
+        return Err(Error::invalid(text));
+    }
     Ok(CreateBody {
         config: schema::typed(Node::Object(body))?,
-        host_config: host.map_or(Ok(HostConfig::default()), schema::typed)?,
-        networking_config: networking.map_or(Ok(NetworkingConfig::default()), schema::typed)?,
+        host_config,
+        networking_config,
         any_hostname: !call.version.has(Gate::HostnameRule),
+        read_only_below: call.version.has(Gate::ReadOnlyBelow),
     })
 }
 
@@ -105,10 +117,10 @@ fn fill<'t>(host: &mut Vec<Member<'t>>, name: &str, value: Node<'t>) {
 pub(crate) fn inspect(call: Call) -> Result<Response> {
     let size = call.query.flag("size") && call.version.has(Gate::InspectSize);
     let detail = call.engine().container_inspect(&call.name, size)?;
-    if call.version.has(Gate::InspectNewest) {
-        return document(200, detail);
+    if call.version.changes(Noun::Container) {
+        return document(200, lowered(detail, &call.version)?);
     }
-    document(200, lowered(detail, &call.version)?)
+    document(200, detail)
 }
 
 pub(crate) fn top(call: Call) -> Result<Response> {
@@ -143,20 +155,21 @@ fn start_body(call: &mut Call) -> Result<Option<HostConfig>> {
     schema::typed(schema::read(&text, &schema::HOST_CONFIG)?).map(Some)
 }
 
-/// `t` in milliseconds; absent: the engine's default.
-fn grace(call: &Call) -> Result<Option<i64>> {
-    Ok(call.query.number("t")?.map(|seconds| seconds.saturating_mul(1000)))
+/// `t` in seconds; absent: the container's own time.
+fn stop_as_asked(call: &Call) -> Result<StopContainer> {
+    let grace_ms = call.query.number("t")?.map(|seconds| seconds.saturating_mul(1000));
+    Ok(StopContainer { grace_ms, signal: call.query.text("signal").to_owned() })
 }
 
 pub(crate) fn stop(call: Call) -> Result<Response> {
-    match call.engine().container_stop(&call.name, grace(&call)?, None)? {
+    match call.engine().container_stop_with(&call.name, &stop_as_asked(&call)?, None)? {
         Changed::Yes => empty(204),
         Changed::No => empty(304),
     }
 }
 
 pub(crate) fn restart(call: Call) -> Result<Response> {
-    call.engine().container_restart(&call.name, grace(&call)?, None)?;
+    call.engine().container_restart_with(&call.name, &stop_as_asked(&call)?, None)?;
     empty(204)
 }
 
@@ -205,20 +218,22 @@ pub(crate) fn stats(call: Call) -> Result<Response> {
 }
 
 fn sample_line(sample: &ContainerStats, version: &Version) -> Result<Vec<u8>> {
-    if version.has(Gate::StatsNewest) {
+    if !version.changes(Noun::Stats) {
         return Ok(json::line(sample));
     }
     let mut answer = as_object(sample)?;
-    version.lower_stats(&mut answer);
+    version.lower(Noun::Stats, &mut answer);
     Ok(json::line(&answer))
 }
 
-/// With a `condition` the head goes out when the wait has begun, for clients start the container when they have it.
+/// With a `condition`, and in later versions, the head goes out when the wait has begun: clients start the container when they
+/// have it.
 pub(crate) fn wait(call: Call) -> Result<Response> {
-    let Some(condition) = call.query.get("condition").filter(|text| !text.is_empty()) else {
+    let condition = call.query.text("condition");
+    if condition.is_empty() && !call.version.has(Gate::WaitHeadAtOnce) {
         let code = call.engine().container_wait(&call.name, call.request.client.op()?.as_ref())?;
         return document(200, serde_json::json!({ "StatusCode": code }));
-    };
+    }
     let wait = call.engine().container_wait_begin(&call.name, WaitCondition::parse(condition)?)?;
     let client = call.request.client.clone();
     Ok(streamed(&call, Some("application/json"), move |sink| {
@@ -282,9 +297,10 @@ pub(crate) fn logs(call: Call) -> Result<Response> {
             let _ =
                 client.op().and_then(|op| log.tell(op.as_ref(), |bytes| stream::send(&socket, bytes).map_err(gone)));
         };
-        return Ok(stream::takeover(&call, None, Box::new(take)));
+        return Ok(stream::takeover(&call, frames, None, Box::new(take)));
     }
-    Ok(streamed(&call, None, move |sink| {
+    let kind = call.version.has(Gate::StreamTypes).then(|| stream::media_type(frames));
+    Ok(streamed(&call, kind, move |sink| {
         sink.start().map_err(gone)?;
         let op = client.op()?;
         log.tell(op.as_ref(), |bytes| sink.write_all(bytes).map_err(gone))
@@ -384,7 +400,8 @@ fn attached(call: Call, websocket: bool) -> Result<Response> {
     let keys = DetachKeys::parse(call.query.text("detachKeys"))?;
     let detail = call.engine().container_inspect(&call.name, false)?;
     let frames = match detail.config.tty {
-        _ if websocket => Frames::WebSocket,
+        _ if websocket && call.version.has(Gate::BinaryMessages) => Frames::WebSocket(Message::Binary),
+        _ if websocket => Frames::WebSocket(Message::Text),
         true => Frames::Raw,
         false => Frames::Multiplexed,
     };
@@ -427,7 +444,7 @@ fn attached(call: Call, websocket: bool) -> Result<Response> {
     };
     match websocket {
         true => stream::websocket_takeover(&call, Box::new(take)),
-        false => Ok(stream::takeover(&call, None, Box::new(take))),
+        false => Ok(stream::takeover(&call, frames, None, Box::new(take))),
     }
 }
 

@@ -35,6 +35,8 @@ fn body(call: &mut Call) -> Result<Document> {
 struct Start {
     detach: bool,
     tty: bool,
+    /// Rows and columns.
+    console_size: [u32; 2],
 }
 
 pub(crate) fn start(mut call: Call) -> Result<Response> {
@@ -55,7 +57,8 @@ pub(crate) fn start(mut call: Call) -> Result<Response> {
     let unread = plan.unread.clone();
     let (engine, id) = (call.engine(), &call.name);
     // Before the answer goes out: who has it may resize and inspect the process at once.
-    let started = engine.exec_start(id, Some(Io::default()), None);
+    let [rows, cols] = start.console_size.map(|size| u16::try_from(size).unwrap_or(u16::MAX));
+    let started = engine.exec_start(id, Some(Io { rows, cols, ..Io::default() }), None);
     if let Err(error) = &started
         && engine.container_inspect(&detail.container_id, false)?.state.paused
     {
@@ -70,7 +73,7 @@ pub(crate) fn start(mut call: Call) -> Result<Response> {
         }
     };
     let marks = call.context.mark(Response::new(200, Vec::new())).headers;
-    Ok(stream::takeover(&call, Some(&marks), Box::new(take)))
+    Ok(stream::takeover(&call, frames, Some(&marks), Box::new(take)))
 }
 
 pub(crate) fn resize(call: Call) -> Result<Response> {

@@ -3,6 +3,7 @@
 use crate::answer::{Call, as_object, document, empty, gone, streamed};
 use crate::message::{Response, Sink};
 use crate::stream;
+use crate::versions::Noun;
 use coracle::model::{ImportImage, ListImages, Progress, RemoveImage};
 use coracle::{Error, ErrorKind, Result};
 use serde_json::Value;
@@ -20,7 +21,16 @@ pub(crate) fn list(call: Call) -> Result<Response> {
         }
     }
     let query = ListImages { all: call.query.flag("all"), filter, filters };
-    document(200, call.engine().image_list(&query)?)
+    let images = call.engine().image_list(&query)?;
+    if !call.version.changes(Noun::ListedImage) {
+        return document(200, images);
+    }
+    let shown = |image| {
+        let mut image = as_object(image)?;
+        call.version.lower(Noun::ListedImage, &mut image);
+        Ok(image)
+    };
+    document(200, images.iter().map(shown).collect::<Result<Vec<_>>>()?)
 }
 
 pub(crate) fn inspect(call: Call) -> Result<Response> {
@@ -30,6 +40,7 @@ pub(crate) fn inspect(call: Call) -> Result<Response> {
         config.insert("Dns".into(), Value::Null);
         config.insert("VolumesFrom".into(), "".into());
     }
+    call.version.lower(Noun::Image, &mut answer);
     document(200, answer)
 }
 

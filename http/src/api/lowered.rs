@@ -2,7 +2,7 @@
 //! members are changed.
 
 use crate::answer::as_object;
-use crate::versions::Version;
+use crate::versions::{Noun, Version};
 use coracle::Result;
 use coracle::model::{ContainerDetail, PortMap, PortSet};
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -16,7 +16,7 @@ pub(super) struct Lowered {
     ports: PortMap,
 }
 
-/// A container as a version before [`crate::versions::Gate::InspectNewest`] shows it.
+/// A container as a version shows it that has not the newest shape.
 pub(super) fn lowered(mut detail: ContainerDetail, version: &Version) -> Result<Lowered> {
     let exposed = std::mem::take(&mut detail.config.exposed_ports);
     let bindings = std::mem::take(&mut detail.host_config.port_bindings);
@@ -25,7 +25,7 @@ pub(super) fn lowered(mut detail: ContainerDetail, version: &Version) -> Result<
     if let Some(Value::Object(config)) = members.get_mut("Config").filter(|_| !exposed.is_empty()) {
         config.insert("ExposedPorts".into(), Value::Null);
     }
-    version.lower_inspect(&mut members);
+    version.lower(Noun::Container, &mut members);
     Ok(Lowered { members, exposed, bindings, ports })
 }
 
@@ -104,7 +104,7 @@ mod tests {
                     PortMap::of_rows(ports.clone().map(|port| (port, Some(("", "8080")))));
                 detail.network_settings.ports = PortMap::of_rows(ports.map(|port| (port, None::<(&str, &str)>)));
                 let mut plain = as_object(&detail).unwrap();
-                version.lower_inspect(&mut plain);
+                version.lower(Noun::Container, &mut plain);
                 let lowered = lowered(detail.clone(), &version).unwrap();
                 assert_eq!(serde_json::to_string(&lowered).unwrap(), json!(plain).to_string(), "1.{number}");
             }

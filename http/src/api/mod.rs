@@ -7,6 +7,7 @@ pub(crate) mod exec;
 pub(crate) mod images;
 mod lowered;
 pub(crate) mod networks;
+pub(crate) mod prune;
 pub(crate) mod registry;
 pub(crate) mod swarm;
 pub(crate) mod system;

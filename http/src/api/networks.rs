@@ -3,7 +3,7 @@
 use crate::answer::{Call, as_object, document, empty};
 use crate::message::Response;
 use crate::schema::{self, Table};
-use crate::versions::Gate;
+use crate::versions::{Gate, Noun};
 use coracle::model::{ConnectNetwork, CreateNetwork, DisconnectNetwork, ListNetworks};
 use coracle::{Error, Result};
 use serde::Serialize;
@@ -13,7 +13,12 @@ use serde_json::{Map, Value};
 pub(crate) fn list(call: Call) -> Result<Response> {
     let query = ListNetworks { filters: call.query.filters()? };
     let networks = call.engine().network_list(&query)?;
-    document(200, networks.iter().map(shown).collect::<Result<Vec<_>>>()?)
+    let listed = |network| {
+        let mut network = shown(network)?;
+        call.version.lower(Noun::ListedNetwork, &mut network);
+        Ok(network)
+    };
+    document(200, networks.iter().map(listed).collect::<Result<Vec<_>>>()?)
 }
 
 pub(crate) fn inspect(call: Call) -> Result<Response> {

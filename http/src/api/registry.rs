@@ -69,6 +69,12 @@ pub(crate) fn search(call: Call) -> Result<Response> {
     document(200, call.engine().image_search(&request, op.as_ref())?)
 }
 
+pub(crate) fn distribution(call: Call) -> Result<Response> {
+    let op = call.request.client.op()?;
+    let auth = header(&call).unwrap_or_default();
+    document(200, call.engine().distribution_inspect(&call.name, &auth, op.as_ref())?)
+}
+
 /// Whatever its content is called: clients of all ages send it without a type, too.
 pub(crate) fn login(mut call: Call) -> Result<Response> {
     let bytes = call.document()?;

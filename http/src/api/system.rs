@@ -1,27 +1,62 @@
 //! The engine itself: ping, version, info, events.
 
-use crate::answer::{Call, document, gone, streamed};
+use crate::answer::{Call, as_object, document, gone, streamed};
 use crate::json;
 use crate::message::Response;
-use crate::versions::{NEWEST, OLDEST};
+use crate::versions::{ApiVersion, Gate, Noun};
 use coracle::Result;
 use coracle::model::EventQuery;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json as value};
 
 pub(crate) fn ping(call: Call) -> Result<Response> {
     let body = if call.request.method == "HEAD" { Vec::new() } else { b"OK".to_vec() };
-    Ok(Response::new(200, body)
+    let mut answer = Response::new(200, body)
         .with("Content-Type", "text/plain; charset=utf-8")
         .with("Cache-Control", "no-cache, no-store, must-revalidate")
-        .with("Pragma", "no-cache"))
+        .with("Pragma", "no-cache");
+    if call.version.has(Gate::PingTellsBuilder) {
+        // The classic builder.
+        answer = answer.with("Builder-Version", "1");
+    }
+    if call.version.has(Gate::PingTellsSwarm) {
+        answer = answer.with("Swarm", "inactive");
+    }
+    Ok(answer)
 }
 
 pub(crate) fn version(call: Call) -> Result<Response> {
     let mut version = call.engine().version()?;
     // Which versions are spoken is this layer's own knowledge.
-    version.api_version = NEWEST.into();
-    version.min_api_version = OLDEST.into();
-    document(200, version)
+    version.api_version = call.context.newest().to_string();
+    version.min_api_version = ApiVersion::OLDEST.to_string();
+    let own = std::mem::replace(&mut version.version, call.context.engine_version());
+    let mut answer = as_object(&version)?;
+    answer.insert("Platform".into(), value!({ "Name": "Coracle" }));
+    answer.insert("Components".into(), components(&version, &own));
+    call.version.lower(Noun::Version, &mut answer);
+    document(200, answer)
+}
+
+/// The engine as docker's clients know it, and the library by its own version. `Details` are texts.
+fn components(engine: &coracle::model::Version, own: &str) -> Value {
+    value!([
+        {
+            "Name": "Engine",
+            "Version": engine.version,
+            "Details": {
+                "ApiVersion": engine.api_version,
+                "Arch": engine.arch,
+                "BuildTime": engine.build_time,
+                "Experimental": engine.experimental.to_string(),
+                "GitCommit": engine.git_commit,
+                "GoVersion": engine.go_version,
+                "KernelVersion": engine.kernel_version,
+                "MinAPIVersion": engine.min_api_version,
+                "Os": engine.os,
+            },
+        },
+        { "Name": "Coracle", "Version": own, "Details": { "GitCommit": engine.git_commit } },
+    ])
 }
 
 pub(crate) fn info(call: Call) -> Result<Response> {
@@ -34,7 +69,8 @@ pub(crate) fn info(call: Call) -> Result<Response> {
     }
     // Each may have cost a client the beginning of its output.
     info.insert("NHeadsUnread".into(), call.context.unread().count().into());
-    call.version.lower_info(&mut info);
+    info.insert("ServerVersion".into(), call.context.engine_version().into());
+    call.version.lower(Noun::Info, &mut info);
     document(200, info)
 }
 

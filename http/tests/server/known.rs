@@ -58,7 +58,8 @@ impl Known {
     }
 }
 
-const PREFIXES: [&str; 8] = ["", "/v1.18", "/v1.19", "/v1.20", "/v1.21", "/v1.22", "/v1.23", "/v1.24"];
+const PREFIXES: [&str; 10] =
+    ["", "/v1.18", "/v1.19", "/v1.20", "/v1.21", "/v1.22", "/v1.23", "/v1.24", "/v1.32", "/v1.44"];
 
 /// The part of the page that lists what has no effect.
 fn taken() -> String {
@@ -154,8 +155,6 @@ fn parameters_that_are_not_here_are_named() {
         ("POST /containers/create", "platform", "linux/s390x"),
         ("POST /containers/x/start", "checkpoint", "c"),
         ("POST /containers/x/start", "checkpoint-dir", "/c"),
-        ("POST /containers/x/stop", "signal", "SIGINT"),
-        ("POST /containers/x/restart", "signal", "SIGINT"),
         ("PUT /containers/x/archive", "copyUIDGID", "1"),
         ("GET /images/json", "shared-size", "1"),
         ("GET /images/json", "identity", "1"),

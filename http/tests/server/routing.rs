@@ -1,7 +1,7 @@
 //! Paths, versions, header fields and error bodies: what dockerd 20.10 answers to the same requests.
 
 use crate::support::{serve, serve_with};
-use coracle_http::{RouterOptions, ServerOptions};
+use coracle_http::{ApiVersion, RouterOptions, ServerOptions};
 
 const ROUTED: [&str; 5] = ["Api-Version", "Content-Type", "Docker-Experimental", "Ostype", "Server"];
 
@@ -13,7 +13,7 @@ fn ping() {
     let names = ["Api-Version", "Cache-Control", "Content-Type", "Docker-Experimental", "Ostype", "Pragma", "Server"];
     assert_eq!(answer.names(), names);
     for (name, value) in [
-        ("Api-Version", "1.24"),
+        ("Api-Version", "1.44"),
         ("Cache-Control", "no-cache, no-store, must-revalidate"),
         ("Content-Type", "text/plain; charset=utf-8"),
         ("Docker-Experimental", "false"),
@@ -26,12 +26,73 @@ fn ping() {
     assert!(answer.field("Server").unwrap().ends_with(" (linux)"));
     let head = server.get("HEAD", "/v1.18/_ping");
     assert_eq!((head.status, head.body.as_str(), head.field("Content-Length")), (200, "", Some("0")));
+    // Clients that look for a version ask without one.
+    for prefix in ["", "/v1.44"] {
+        let head = server.get("HEAD", &format!("{prefix}/_ping"));
+        assert_eq!((head.field("Builder-Version"), head.field("Swarm")), (Some("1"), Some("inactive")), "{prefix}");
+    }
+}
+
+fn served_to(newest: ApiVersion) -> crate::support::Running {
+    let options = RouterOptions { max_api_version: newest, ..RouterOptions::default() };
+    serve_with(options, ServerOptions::default(), &[])
+}
+
+/// The contract alone, for a host that wants no more.
+#[test]
+fn the_newest_version_can_be_chosen() {
+    let server = served_to(ApiVersion::SPECIFIED);
+    let answer = server.get("GET", "/_ping");
+    assert_eq!(answer.field("Api-Version"), Some("1.24"));
+    assert_eq!((answer.field("Builder-Version"), answer.field("Swarm")), (None, None));
+    let new = server.get("GET", "/v1.25/_ping");
+    let text = "client version 1.25 is too new. Maximum supported API version is 1.24";
+    assert_eq!((new.status, new.body), (400, format!("{{\"message\":\"{text}\"}}\n")));
+    // A request without a version is of the newest that is served.
+    assert_eq!(server.get("GET", "/swarm").status, 406);
+    let document = |server: &crate::support::Running, path: &str| -> serde_json::Value {
+        serde_json::from_str(&server.get("GET", path).body).unwrap()
+    };
+    let version = document(&server, "/version");
+    assert_eq!((&version["ApiVersion"], &version["MinAPIVersion"]), (&"1.24".into(), &"1.18".into()));
+    let own = env!("CARGO_PKG_VERSION");
+    assert_eq!((&version["Version"], version.get("Components")), (&own.into(), None));
+    assert_eq!(document(&server, "/info")["ServerVersion"], own);
+}
+
+#[test]
+fn version_is_read_as_that_of_an_engine_of_the_api() {
+    let server = serve();
+    let document = |path: &str| -> serde_json::Value { serde_json::from_str(&server.get("GET", path).body).unwrap() };
+    let (version, own) = (document("/version"), env!("CARGO_PKG_VERSION"));
+    let called = format!("25.0.0+coracle-{own}");
+    assert_eq!((&version["ApiVersion"], &version["MinAPIVersion"]), (&"1.44".into(), &"1.18".into()));
+    assert_eq!((&version["Version"], &version["Platform"]["Name"]), (&called.as_str().into(), &"Coracle".into()));
+    let [engine, library] = version["Components"].as_array().unwrap().as_slice() else { panic!("{version}") };
+    assert_eq!((&engine["Name"], &engine["Version"]), (&"Engine".into(), &called.as_str().into()));
+    assert_eq!((&library["Name"], &library["Version"]), (&"Coracle".into(), &own.into()));
+    let details = engine["Details"].as_object().unwrap();
+    assert!(details.len() >= 9 && details.values().all(serde_json::Value::is_string), "{engine}");
+    assert_eq!((&details["ApiVersion"], &details["MinAPIVersion"]), (&"1.44".into(), &"1.18".into()));
+    for path in ["/v1.24/version", "/v1.34/version"] {
+        let version = document(path);
+        assert!(version.get("Components").is_none() && version.get("Platform").is_none(), "{path}: {version}");
+    }
+    assert_eq!(document("/v1.35/version"), version);
+    assert_eq!(document("/info")["ServerVersion"], called);
+    assert!(server.get("GET", "/_ping").field("Server").unwrap().starts_with(&format!("Docker/{called} ")));
+    // Names to 1.24, names and settings from then on.
+    let options = |path: &str| document(path)["SecurityOptions"].to_string();
+    assert!(!options("/v1.24/info").contains("name="), "{}", options("/v1.24/info"));
+    assert!(options("/v1.25/info").contains("\"name=seccomp,profile=builtin\""), "{}", options("/v1.25/info"));
 }
 
 #[test]
 fn every_version_and_none() {
     let server = serve();
-    for prefix in ["", "/v1.18", "/v1.19", "/v1.20", "/v1.21", "/v1.22", "/v1.23", "/v1.24", "/v1.24.1"] {
+    for prefix in
+        ["", "/v1.18", "/v1.19", "/v1.20", "/v1.21", "/v1.22", "/v1.23", "/v1.24", "/v1.24.1", "/v1.25", "/v1.44"]
+    {
         assert_eq!(server.get("GET", &format!("{prefix}/_ping")).body, "OK", "{prefix}");
     }
 }
@@ -39,10 +100,10 @@ fn every_version_and_none() {
 #[test]
 fn versions_out_of_range() {
     let server = serve();
-    for new in ["1.25", "1.99"] {
+    for new in ["1.45", "1.99"] {
         let answer = server.get("GET", &format!("/v{new}/_ping"));
         assert_eq!(answer.status, 400);
-        let text = format!("client version {new} is too new. Maximum supported API version is 1.24");
+        let text = format!("client version {new} is too new. Maximum supported API version is 1.44");
         assert_eq!(answer.body, format!("{{\"message\":\"{text}\"}}\n"));
         assert_eq!(answer.names(), ["Api-Version", "Content-Type", "Ostype", "Server"]);
     }
@@ -109,7 +170,7 @@ fn options_and_cross_origin() {
     let answer = server.get("OPTIONS", "/v1.24/whatever");
     assert_eq!((answer.status, answer.body.as_str()), (200, ""));
     assert_eq!(answer.names(), ["Api-Version", "Docker-Experimental", "Ostype", "Server"]);
-    let options = RouterOptions { api_cors_header: Some("http://a.example".into()) };
+    let options = RouterOptions { api_cors_header: Some("http://a.example".into()), ..RouterOptions::default() };
     let server = serve_with(options, ServerOptions::default(), &[]);
     for answer in [server.get("OPTIONS", "/x"), server.get("GET", "/_ping"), server.get("GET", "/v1.99/_ping")] {
         assert_eq!(answer.field("Access-Control-Allow-Origin"), Some("http://a.example"));
@@ -120,13 +181,24 @@ fn options_and_cross_origin() {
     assert_eq!(server.get("GET", "/nope").field("Access-Control-Allow-Origin"), None);
 }
 
+// operation: GET /containers/{name}/checkpoints
+// operation: POST /containers/{name}/checkpoints
 #[test]
 fn what_is_not_built_says_so() {
     let server = serve();
-    let answer = server.get("GET", "/v1.24/plugins");
+    let answer = server.get("GET", "/v1.24/plugins/x");
     assert_eq!(answer.status, 501);
     assert!(answer.body.ends_with("not supported yet\"}\n"), "{}", answer.body);
     assert_eq!(answer.names(), ROUTED);
+    // A list of none is a list: clients that look at everything ask for it.
+    let none = server.get("GET", "/v1.24/plugins");
+    assert_eq!((none.status, none.body.as_str()), (200, "[]\n"));
+    for path in ["/session", "/grpc"] {
+        let answer = server.get("POST", path);
+        assert!(answer.status == 501 && answer.body.contains("set DOCKER_BUILDKIT=0"), "{path} {answer:?}");
+    }
+    let answer = server.get("GET", "/containers/x/checkpoints");
+    assert!(answer.status == 501 && answer.body.contains("checkpoints are not supported"), "{answer:?}");
     let copy = server.get("POST", "/v1.24/containers/x/copy");
     assert_eq!((copy.status, copy.body.as_str(), copy.field("Content-Type")), (404, "", None));
     // There, and asked without a body.
@@ -157,6 +229,9 @@ fn outside_of_a_swarm() {
         ("DELETE", "/nodes/x", manager),
         ("GET", "/tasks", manager),
         ("GET", "/tasks/x", manager),
+        ("GET", "/secrets", manager),
+        ("GET", "/secrets/x", manager),
+        ("POST", "/configs/create", manager),
     ] {
         let plain = format!("This node {}\n", text.replace("\\\"", "\""));
         for minor in 18..=24 {

@@ -1,7 +1,8 @@
 //! The checks of a request, apart from limits, logs and mounts.
 
 use super::{
-    IpcMode, Modes, NetworkMode, Owner, PidMode, UtsMode, as_500, merge, plain, process, restart, security, signal,
+    CgroupnsMode, IpcMode, Modes, NetworkMode, Owner, PidMode, UtsMode, as_500, merge, plain, process, restart,
+    security, signal,
 };
 use crate::error::{Error, Result};
 use crate::launch::{capability, devices};
@@ -89,9 +90,12 @@ fn domainname(name: &str) -> Result<()> {
 
 fn healthcheck(config: &ContainerConfig) -> Result<()> {
     let Some(health) = &config.healthcheck else { return Ok(()) };
-    for (name, value) in
-        [("Interval", health.interval), ("Timeout", health.timeout), ("StartPeriod", health.start_period)]
-    {
+    for (name, value) in [
+        ("Interval", health.interval),
+        ("Timeout", health.timeout),
+        ("StartPeriod", health.start_period),
+        ("StartInterval", health.start_interval),
+    ] {
         if value != 0 && value < MILLISECOND_NS {
             return Err(Error::invalid(format!("{name} in Healthcheck cannot be less than 1ms")));
         }
@@ -226,6 +230,7 @@ fn dns(host: &HostConfig) -> Result<()> {
 fn modes(host: &HostConfig) -> Result<()> {
     PidMode::parse(&host.pid_mode)?;
     IpcMode::parse(&host.ipc_mode)?;
+    CgroupnsMode::parse(&host.cgroupns_mode)?;
     UtsMode::parse(&host.uts_mode).map(drop)
 }
 
@@ -250,13 +255,6 @@ pub(super) fn remapped(privileged: bool, modes: &Modes) -> Result<()> {
 }
 
 fn endpoints(networking: &NetworkingConfig) -> Result<()> {
-    let names: Vec<&str> = networking.endpoints_config.keys().map(String::as_str).collect();
-    if names.len() > 1 {
-        return Err(Error::invalid(format!(
-            "Container cannot be connected to network endpoints: {}",
-            names.join(", ")
-        )));
-    }
     match networking.endpoints_config.iter().find(|(_, settings)| settings.is_none()) {
         Some((name, _)) => Err(Error::invalid(format!("no EndpointSettings for {name}"))),
         None => Ok(()),

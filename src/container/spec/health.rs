@@ -5,6 +5,7 @@ use crate::model::Healthcheck;
 use std::time::Duration;
 
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(30);
+const DEFAULT_START_INTERVAL: Duration = Duration::from_secs(5);
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 const DEFAULT_RETRIES: u32 = 3;
 const DEFAULT_SHELL: [&str; 2] = ["/bin/sh", "-c"];
@@ -19,6 +20,8 @@ pub(crate) struct HealthCheck {
     pub timeout: Duration,
     /// Failures within this time after the start do not count, until a first success.
     pub start_period: Duration,
+    /// The interval within the start period, until a check succeeds.
+    pub start_interval: Duration,
     /// The number of consecutive failures that mean unhealthy.
     pub retries: u32,
 }
@@ -40,11 +43,13 @@ pub(crate) fn health_check(spec: &Spec) -> Option<HealthCheck> {
         Ok(0) | Err(_) => default,
         Ok(ns) => Duration::from_nanos(ns),
     };
+    let interval = time(check.interval, DEFAULT_INTERVAL);
     (!argv.is_empty()).then(|| HealthCheck {
         argv,
-        interval: time(check.interval, DEFAULT_INTERVAL),
+        interval,
         timeout: time(check.timeout, DEFAULT_TIMEOUT),
         start_period: time(check.start_period, Duration::ZERO),
+        start_interval: time(check.start_interval, DEFAULT_START_INTERVAL.min(interval)),
         retries: u32::try_from(check.retries).ok().filter(|&retries| retries > 0).unwrap_or(DEFAULT_RETRIES),
     })
 }

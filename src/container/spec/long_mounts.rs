@@ -3,7 +3,7 @@
 use super::mounts::{Mount, MountKind, Propagation, propagation, target_path, tmpfs};
 use super::{clean, plain};
 use crate::error::{Error, Result};
-use crate::model::{HostConfig, MountRequest, VolumeOptions};
+use crate::model::{BindOptions, HostConfig, MountRequest, VolumeOptions};
 use crate::volume;
 
 /// The mounts in a request's `Mounts`. Errors: a field that does not belong to the mount's type, a bad path or mode.
@@ -13,7 +13,8 @@ pub(super) fn long_mounts(host: &HostConfig) -> Result<Vec<Mount>> {
 
 /// Checks that the sources of the binds in `Mounts` exist: for this form no source is made on the host.
 pub(crate) fn sources_are_there(host: &HostConfig) -> Result<()> {
-    for asked in host.mounts.iter().filter(|asked| asked.kind == "bind") {
+    let makes = |asked: &&MountRequest| asked.bind_options.as_ref().is_some_and(|options| options.create_mountpoint);
+    for asked in host.mounts.iter().filter(|asked| asked.kind == "bind" && !makes(asked)) {
         if std::fs::metadata(&asked.source).is_err() {
             return Err(wrong(asked, format!("bind source path does not exist: {}", asked.source)));
         }
@@ -67,8 +68,26 @@ fn bind(asked: &MountRequest, base: Mount) -> Result<Mount> {
         propagation: way.0,
         recursive: way.1,
         top_only: options.non_recursive,
+        make_source: options.create_mountpoint,
+        read_only_below: read_only_below(asked, &options)?,
         ..base
     })
+}
+
+/// How far a bind is read-only, if its request says so.
+fn read_only_below(asked: &MountRequest, options: &BindOptions) -> Result<Option<bool>> {
+    let (top, all) = (options.read_only_non_recursive, options.read_only_force_recursive);
+    let private = matches!(options.propagation.as_str(), "" | "rprivate");
+    let conflicts = [
+        (top && !asked.read_only, "!ReadOnly && BindOptions.ReadOnlyNonRecursive"),
+        (all && !asked.read_only, "!ReadOnly && BindOptions.ReadOnlyForceRecursive"),
+        (top && all, "ReadOnlyNonRecursive && BindOptions.ReadOnlyForceRecursive"),
+        (all && !private, "ReadOnlyForceRecursive && BindOptions.Propagation != MountPropagationRPrivate"),
+    ];
+    match conflicts.iter().find(|(found, _)| *found) {
+        Some((_, what)) => Err(wrong(asked, format!("mount options conflict: {what}"))),
+        None => Ok((top || all).then_some(all)),
+    }
 }
 
 fn volume_of(asked: &MountRequest, base: Mount) -> Result<Mount> {

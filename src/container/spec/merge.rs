@@ -91,5 +91,6 @@ fn merge_healthcheck(user: Option<&Healthcheck>, image: Option<&Healthcheck>) ->
         timeout: first(user.timeout, image.timeout),
         retries: first(user.retries, image.retries),
         start_period: first(user.start_period, image.start_period),
+        start_interval: first(user.start_interval, image.start_interval),
     })
 }

@@ -52,6 +52,26 @@ pub(crate) enum PidMode {
     Container(String),
 }
 
+/// `CgroupnsMode`: the root of the control groups that the container sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum CgroupnsMode {
+    /// The container's own control group.
+    #[default]
+    Private,
+    Host,
+}
+
+impl CgroupnsMode {
+    /// Errors: no mode is spelled so.
+    pub(crate) fn parse(text: &str) -> Result<CgroupnsMode> {
+        match text {
+            "" | "private" => Ok(CgroupnsMode::Private),
+            "host" => Ok(CgroupnsMode::Host),
+            _ => Err(Error::invalid(format!("invalid cgroup namespace mode: {text}"))),
+        }
+    }
+}
+
 /// `UTSMode`: the owner of host name and domain name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum UtsMode {
@@ -209,6 +229,7 @@ pub(crate) struct Modes {
     pub pid: PidMode,
     pub uts: UtsMode,
     pub userns: UsernsMode,
+    pub cgroupns: CgroupnsMode,
 }
 
 impl Modes {
@@ -220,6 +241,7 @@ impl Modes {
             ipc: IpcMode::parse(&host.ipc_mode)?,
             uts: UtsMode::parse(&host.uts_mode)?,
             userns: UsernsMode::parse(&host.userns_mode)?,
+            cgroupns: CgroupnsMode::parse(&host.cgroupns_mode)?,
         })
     }
 }

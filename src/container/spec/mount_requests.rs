@@ -57,6 +57,14 @@ fn asked(host: &HostConfig) -> Result<Vec<Mount>> {
     Ok(mounts)
 }
 
+/// The mounts with the part that the request's version decides: how far a read-only bind is read-only.
+pub(super) fn decided(mut mounts: Vec<Mount>, read_only_below: bool) -> Vec<Mount> {
+    for mount in mounts.iter_mut().filter(|mount| mount.kind == MountKind::Bind && mount.read_only) {
+        mount.read_only_below.get_or_insert(read_only_below);
+    }
+    mounts
+}
+
 fn tmpfs_targets(host: &HostConfig) -> Result<Vec<String>> {
     let mut targets = Vec::new();
     for target in host.tmpfs.keys() {

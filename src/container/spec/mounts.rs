@@ -58,6 +58,10 @@ pub(crate) struct Mount {
     pub flags: u64,
     /// Bind: excludes the mounts below its source.
     pub top_only: bool,
+    /// Bind: whether a read-only one is so with the mounts below it; `None` until the request's version decides.
+    pub read_only_below: Option<bool>,
+    /// Bind in the long form: a source that is not there is made.
+    pub make_source: bool,
     /// The request had the long form: no source is made on the host, and a tmpfs appears in the list of mounts.
     pub long: bool,
     /// Volume: the options of a volume that is made for this mount.

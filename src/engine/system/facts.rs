@@ -88,21 +88,22 @@ pub(super) fn entries(path: &str) -> usize {
     fs::read_dir(path).map_or(0, Iterator::count)
 }
 
-/// The security modules that confine containers here, beside namespaces and capabilities; null: none.
-pub(super) fn security_options(containers: &Containers) -> Option<Vec<&'static str>> {
+/// The means that confine containers here, beside capabilities and the other namespaces: a name and its settings each.
+pub(super) fn security_options(containers: &Containers) -> Vec<&'static str> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let seccomp = status.lines().any(|line| line.starts_with("Seccomp:"));
-    let options: Vec<&str> = [
-        (containers.are_profiled(), "apparmor"),
-        (seccomp, "seccomp"),
-        (containers.labels.are_labelled(), "selinux"),
-        (containers.is_remapped(), "userns"),
+    [
+        (containers.are_profiled(), "name=apparmor"),
+        (seccomp, "name=seccomp,profile=builtin"),
+        (containers.labels.are_labelled(), "name=selinux"),
+        (containers.is_remapped(), "name=userns"),
+        // Each container has a control group namespace of its own.
+        (true, "name=cgroupns"),
     ]
     .into_iter()
     .filter(|(on, _)| *on)
     .map(|(_, name)| name)
-    .collect();
-    (!options.is_empty()).then_some(options)
+    .collect()
 }
 
 /// A file system's name, as docker info shows it.

@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::image::config::check_values;
 use crate::image::digest::Digest;
 use crate::image::host_architecture;
+use crate::model::ImagePlatform;
 use crate::walls::Wall;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
@@ -49,6 +50,22 @@ pub(super) struct Manifest {
     pub(super) config: Descriptor,
     #[serde(default)]
     pub(super) layers: Vec<Descriptor>,
+}
+
+/// The platforms of the images in a list.
+pub(super) fn platforms(bytes: &[u8]) -> Result<Vec<ImagePlatform>> {
+    #[derive(Deserialize)]
+    struct List {
+        #[serde(default)]
+        manifests: Vec<Item>,
+    }
+    #[derive(Deserialize)]
+    struct Item {
+        platform: Option<ImagePlatform>,
+    }
+    check_values(bytes, MAX_VALUES).map_err(|e| e.context("manifest"))?;
+    let list: List = json(bytes)?;
+    Ok(list.manifests.into_iter().filter_map(|item| item.platform).collect())
 }
 
 #[derive(Debug, Deserialize)]

@@ -4,6 +4,7 @@
 //! operation ends or a message is refused.
 
 mod blob;
+mod distribution;
 mod import_url;
 mod manifest;
 mod partial_download;

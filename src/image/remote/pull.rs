@@ -94,7 +94,7 @@ fn asked(request: &PullImage) -> Result<Reference> {
 }
 
 /// docker's words for what a registry does not let one see.
-fn explain(error: Error, reference: &Reference) -> Error {
+pub(super) fn explain(error: Error, reference: &Reference) -> Error {
     let denied = matches!(error.kind(), ErrorKind::Unauthorized | ErrorKind::Forbidden)
         && !error.message().contains("no basic auth credentials");
     let unknown = error.message().contains("name unknown");

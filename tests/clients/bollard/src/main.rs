@@ -98,7 +98,7 @@ async fn long(docker: &Docker) -> Result<()> {
 async fn main() -> Result<()> {
     let socket = std::env::args().nth(1).ok_or("usage: bollard-job SOCKET")?;
     let docker = Docker::connect_with_unix(&socket, 60, &ClientVersion { major_version: 1, minor_version: 24 })?;
-    assert_eq!(docker.version().await?.api_version.as_deref(), Some("1.24"));
+    assert_eq!(docker.version().await?.api_version.as_deref(), Some("1.44"));
     assert_eq!(docker.info().await?.containers, Some(0));
     assert_eq!(docker.list_images(None::<ListImagesOptions>).await?.len(), 1);
     assert_eq!(docker.image_history("busybox").await?.len(), 1);

@@ -1,0 +1,64 @@
+//! Prunes, and the space that everything takes.
+
+use super::Engine;
+use crate::error::Result;
+use crate::model::*;
+use crate::op::Op;
+
+impl Engine {
+    /// Removes the containers that do not run. `filters`: those of a list, and `until` (Unix seconds, RFC 3339 or a
+    /// duration before now: containers that are younger stay) and `label!`.
+    pub fn containers_prune(&self, filters: &Filters, op: Option<&Op>) -> Result<PrunedContainers> {
+        let pruned = self.0.containers.remover.prune(filters, op)?;
+        self.pruned("container", pruned.space_reclaimed)?;
+        Ok(pruned)
+    }
+
+    /// Removes unused images: those without a name, or with the filter `dangling=false` all without a container. Other
+    /// filters: `until` (as of containers), `label`, `label!`.
+    pub fn images_prune(&self, filters: &Filters) -> Result<PrunedImages> {
+        let usage = |image_id: &str| self.0.containers.register.of_image(image_id);
+        let pruned = self.telling(|emit| self.0.images.pruner.prune(filters, &usage, emit))?;
+        self.pruned("image", pruned.space_reclaimed)?;
+        Ok(pruned)
+    }
+
+    /// Removes volumes that no container uses: those that nobody named (their names are 64 hexadecimal digits), or with
+    /// the filter `all=true` all. Other filters: `label`, `label!`.
+    pub fn volumes_prune(&self, filters: &Filters, op: Option<&Op>) -> Result<PrunedVolumes> {
+        let pruned = self.0.volumes.pruner.prune(filters, op)?;
+        self.pruned("volume", pruned.space_reclaimed)?;
+        Ok(pruned)
+    }
+
+    /// Removes networks that no running container is on, except for the predefined ones. Filters: `until` (as of
+    /// containers), `label`, `label!`.
+    pub fn networks_prune(&self, filters: &Filters) -> Result<PrunedNetworks> {
+        let pruned = self.0.containers.networks.creator.prune(filters)?;
+        self.pruned("network", 0)?;
+        Ok(pruned)
+    }
+
+    /// The objects of the requested kinds with their sizes.
+    pub fn disk_usage(&self, query: DiskUsageQuery, op: Option<&Op>) -> Result<DiskUsage> {
+        let mut usage = DiskUsage::default();
+        if query.images {
+            usage.layers_size = self.0.images.views.layers_size()?;
+            let users = |image_id: &str| self.0.containers.register.of_image(image_id).map(|users| users.len());
+            usage.images = self.0.images.views.list_with_usage(&ListImages::default(), &users)?;
+        }
+        if query.containers {
+            let all = ListContainers { all: true, size: true, ..ListContainers::default() };
+            usage.containers = self.container_list(&all)?;
+        }
+        if query.volumes {
+            usage.volumes = self.0.volumes.pruner.list_with_usage(op)?;
+        }
+        Ok(usage)
+    }
+
+    /// Sends the event `prune` of a kind of objects.
+    fn pruned(&self, kind: &str, reclaimed: u64) -> Result<()> {
+        self.0.journal.append(&Event::prune(kind, reclaimed)).map(drop)
+    }
+}
