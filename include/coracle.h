@@ -199,7 +199,8 @@ int32_t coracle_error_http_status(const coracle_error *e);
 int32_t coracle_error_errno(const coracle_error *e);
 
 /**
- * The part of the engine that failed, such as "image"; may be empty, never NULL.
+ * The part of the engine that failed: "launch", "network", "store", ..., or the object of the function that was called:
+ * "container", "image", "root", ...; never empty, never NULL.
  *
  * The text is the error's: valid until coracle_error_free.
  *
@@ -217,7 +218,9 @@ const char *coracle_error_area(const coracle_error *e);
 const char *coracle_error_message(const coracle_error *e);
 
 /**
- * A JSON object with what a program may want to know besides, such as {"callback":7}; "{}" where there is nothing.
+ * A JSON object with further facts for programs: "argument" (the name of an argument that is wrong), "field" (the path of a
+ * member of that document, such as "HostConfig.Binds[1]"), "callback" (the number that a callback returned), "exitCode" (of a
+ * command of a build), "place" (of a defect). "{}" if there are none.
  *
  * The text is the error's: valid until coracle_error_free.
  *
@@ -598,9 +601,9 @@ typedef struct {
    * library makes a socket pair, and the session has the other end.
    */
   int32_t fd_in;
-  /** Its stdout, likewise; below 0: a pipe. */
+  /** The process's stdout, likewise; below 0: a pipe. */
   int32_t fd_out;
-  /** Its stderr, likewise; below 0: a pipe. */
+  /** The process's stderr, likewise; below 0: a pipe. */
   int32_t fd_err;
   /** Size of its terminal, where it has one; 0: not set. */
   uint16_t rows;
@@ -612,7 +615,7 @@ typedef struct {
 #define CORACLE_IO_INIT { sizeof(coracle_io), 0, -1, -1, -1, 0, 0 }
 
 /**
- * Flag of coracle_io: the process itself gets the descriptors that are given, so nothing of what goes through them is
+ * Flag of coracle_io: the process itself gets the descriptors that are given, so no byte that goes through them is
  * copied, logged or seen by others. Of starts and execs without a terminal; a container must have the log driver "none".
  */
 #define CORACLE_IO_DIRECT 1
@@ -745,7 +748,7 @@ coracle_status coracle_container_wait(coracle *c,
 /**
  * Gets a pidfd of a running container's first process, for the caller's own event loop: readable when the process ended.
  *
- * *out_fd: the caller's to close (close-on-exec); -1 on failure. The process is no child of the caller's: ask
+ * *out_fd: the caller's to close (close-on-exec); -1 on failure. The process is not a child of the caller: ask
  * coracle_container_wait for the exit code. With CORACLE_OP_NONBLOCK that function alone gives a descriptor and the code.
  *
  * Errors: ENOT_FOUND, ECONFLICT (it does not run).
@@ -1201,6 +1204,22 @@ coracle_status coracle_exec_start(coracle *c,
                                   coracle_op *op,
                                   coracle_session **out,
                                   coracle_error **err);
+
+/**
+ * Waits for the end of an exec instance.
+ *
+ * *out_code: its exit code: 0 to 255; 128 + n if signal n ended it; 137 if it ended with its container. The exec instance may
+ * be started after a wait began.
+ *
+ * Errors: ENOT_FOUND, ECANCELLED, ETIMEOUT, ECALLBACK (op).
+ *
+ * Threads: any. Blocks: until it ended, or op ends it. Since: 0.1.
+ */
+coracle_status coracle_exec_wait(coracle *c,
+                                 const char *id,
+                                 coracle_op *op,
+                                 int32_t *out_code,
+                                 coracle_error **err);
 
 /**
  * Everything about an exec instance.
@@ -1904,7 +1923,7 @@ coracle_status coracle_http_connect(coracle *c, int32_t *out_fd, coracle_error *
  * Serves the HTTP API to others, on a thread of the library.
  *
  * options_json: NULL, or an object with any of "Addresses" (texts: "unix:///path", made with mode 0660, or
- * "tcp://IP:PORT"), "InsecureTcp" (serve TCP, without TLS: whoever reaches the port is root here) and "HostNames" (names
+ * "tcp://IP:PORT"), "InsecureTcp" (serve TCP, without TLS: each client that reaches the port is root here) and "HostNames" (names
  * that requests over TCP may give as Host, besides addresses and localhost). fds, fd_count: sockets that listen already,
  * Unix or TCP, as systemd passes them; the library takes duplicates, the caller's stay the caller's. *out: the server; end it
  * with coracle_http_server_free. The engine stays open as long as the server serves.

@@ -55,8 +55,8 @@ pub use build::Context;
 pub use container::Archive;
 pub use container::StatsStream;
 pub use engine::{
-    AttachOptions, Changed, ContainerWait, Durability, Engine, Io, Options, Session, SessionRead, Started, UsernsRemap,
-    version,
+    AttachOptions, BegunStop, Changed, ContainerStop, ContainerWait, Durability, Engine, ExecWait, Io, Options,
+    Session, SessionRead, Started, UsernsRemap, version,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use event::EventStream;

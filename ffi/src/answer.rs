@@ -70,6 +70,11 @@ impl Answer {
         Answer { session: session.map(SessionObject::new), ..self }
     }
 
+    /// The answer comes from this wait.
+    pub(crate) fn later(wait: impl Wait + 'static) -> Answer {
+        Answer { wait: Some(Box::new(wait)), ..Answer::default() }
+    }
+
     /// The answer as the caller of coracle_op_result gets it.
     pub(crate) fn into_result(self, size: usize) -> coracle_result {
         let text = |text: Option<Text>| text.map_or(std::ptr::null_mut(), Text::into_raw);

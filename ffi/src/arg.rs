@@ -4,6 +4,7 @@
 //! points may call them, with the pointers that they were given.
 
 use crate::entry::{Failure, Outcome};
+use crate::kinds;
 use crate::text::Text;
 use coracle_http::Document;
 use engine::ErrorKind;
@@ -62,7 +63,7 @@ pub(crate) fn document<T: DeserializeOwned>(
     let value = parse(text, name)?;
     let unknown = coracle_http::unknown(text.as_bytes(), kind)?;
     match unknown.first() {
-        Some(line) if !lenient => Err(Failure::invalid(format!("{name}: {line}"))),
+        Some(line) if !lenient => Err(unknown_member(name, line)),
         _ => Ok((value, unknown)),
     }
 }
@@ -86,7 +87,14 @@ pub(crate) fn json_or_default<T: DeserializeOwned + Default>(pointer: *const c_c
 }
 
 fn parse<T: DeserializeOwned>(text: &str, name: &str) -> Outcome<T> {
-    serde_json::from_str(text).map_err(|error| Failure::invalid(format!("{name}: {error}")))
+    serde_json::from_str(text)
+        .map_err(|error| Failure::invalid(format!("{name}: {}", kinds::words(&error.to_string()))))
+}
+
+/// The failure of a document with a member that is not known; `line` begins with the member's path.
+pub(crate) fn unknown_member(name: &str, line: &str) -> Failure {
+    let field = line.split(' ').next().unwrap_or_default();
+    Failure::invalid(format!("{name}: {line}")).about(name, field)
 }
 
 /// Bytes that the caller lends; NULL only with a length of 0.
@@ -114,7 +122,7 @@ fn check_buffer(pointer: *const c_void, len: usize, name: &str) -> Outcome<()> {
         return Err(Failure::invalid(format!("{name} is NULL")));
     }
     if len > isize::MAX as usize {
-        return Err(Failure::invalid(format!("the length of {name} is too big")));
+        return Err(Failure::invalid(format!("{name}: the length is too big")));
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use crate::answer::Answer;
 use crate::call::Work;
-use crate::entry::{Failure, Outcome, catch};
+use crate::entry::{Area, Failure, Outcome, catch};
 use crate::op::Using;
 use crate::pool::{self, Job};
 use crate::root::Root;
@@ -27,6 +27,8 @@ pub(crate) struct Begun {
 struct Inner {
     state: State,
     deadline: Option<Instant>,
+    /// The area of the call.
+    area: Option<Area>,
 }
 
 enum State {
@@ -44,10 +46,12 @@ enum State {
 pub(crate) trait Wait: Send {
     fn fd(&self) -> RawFd;
     /// When to go on even if nothing is readable.
-    fn deadline(&self) -> Option<Instant>;
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
     /// Looks, without waiting; `None`: it is not over.
     fn step(&mut self) -> Outcome<Option<Answer>>;
-    /// What happens to it when the operation ends before it is over.
+    /// Called when the operation ends before the wait is over.
     fn give_up(&mut self) {}
 }
 
@@ -58,7 +62,7 @@ impl Begun {
         // SAFETY: as above.
         let timer = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC | libc::TFD_NONBLOCK) };
         let (ready, timer) = (eventfd(0)?, owned(timer, "timer")?);
-        let inner = Mutex::new(Inner { state: State::Idle, deadline: None });
+        let inner = Mutex::new(Inner { state: State::Idle, deadline: None, area: None });
         let begun = Begun { op, poll, ready, timer, inner };
         begun.watch(begun.ready.as_raw_fd())?;
         Ok(begun)
@@ -70,13 +74,14 @@ impl Begun {
     }
 
     /// Puts a call in line for a thread.
-    pub(crate) fn begin(self: &Arc<Begun>, root: Option<Root>, work: Work) -> Outcome<()> {
+    pub(crate) fn begin(self: &Arc<Begun>, area: Area, root: Option<Root>, work: Work) -> Outcome<()> {
         let mut inner = self.lock();
         if !matches!(inner.state, State::Idle) {
             return Err(Failure::misuse("op has a call already, or the answer of that call was not taken"));
         }
         self.op.check()?;
         self.watch_operation(&inner)?;
+        inner.area = Some(area);
         let work = match work {
             Work::Wait(wait) => {
                 self.watch(wait.fd())?;
@@ -98,7 +103,7 @@ impl Begun {
     /// Runs a call, on a thread of the pool.
     pub(crate) fn run(&self, work: Work, root: Option<Root>) {
         let mut inner = self.lock();
-        // It was given up in the line.
+        // The call was given up in the line.
         if !matches!(inner.state, State::Queued) {
             return;
         }
@@ -138,7 +143,12 @@ impl Begun {
 
     /// The answer; `None`: not yet.
     pub(crate) fn result(&self) -> Outcome<Option<Answer>> {
-        let mut inner = self.lock();
+        let inner = self.lock();
+        let area = inner.area;
+        self.look(inner).map_err(|failure| area.map_or(failure.clone(), |area| area.mark(failure)))
+    }
+
+    fn look(&self, mut inner: MutexGuard<'_, Inner>) -> Outcome<Option<Answer>> {
         match std::mem::replace(&mut inner.state, State::Idle) {
             State::Idle => Err(Failure::misuse("no call was begun with op, or its answer was taken")),
             State::Answered(answer) => {

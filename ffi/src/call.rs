@@ -2,7 +2,7 @@
 
 use crate::answer::{Answer, Outs};
 use crate::begun::Wait;
-use crate::entry::{Outcome, enter};
+use crate::entry::{Area, Outcome, enter};
 use crate::op::Using;
 use crate::root::{Access, Root, with_root};
 use crate::types::*;
@@ -64,6 +64,7 @@ fn wait_here(mut wait: Box<dyn Wait>, using: &Using) -> Outcome<Answer> {
 }
 
 /// Runs an entry point of an engine handle that takes an operation. `prepare` reads the arguments and has no effect.
+#[track_caller]
 pub(crate) fn call(
     c: *const coracle,
     access: Access,
@@ -72,32 +73,36 @@ pub(crate) fn call(
     err: *mut *mut coracle_error,
     prepare: &mut dyn FnMut(&Root) -> Outcome<Work>,
 ) -> coracle_status {
-    with_root(c, access, err, |root| perform(op, &outs, Some(root), &mut || prepare(root)))
+    let area = Area::of_caller();
+    with_root(c, access, err, |root| perform(area, op, &outs, Some(root), &mut |_| prepare(root)))
 }
 
 /// Runs an entry point that takes an operation, and no engine handle.
+#[track_caller]
 pub(crate) fn call_without_root(
     op: *const coracle_op,
     outs: Outs,
     err: *mut *mut coracle_error,
-    prepare: &mut dyn FnMut() -> Outcome<Work>,
+    prepare: &mut dyn FnMut(&Using) -> Outcome<Work>,
 ) -> coracle_status {
-    enter(err, || perform(op, &outs, None, prepare))
+    let area = Area::of_caller();
+    enter(err, || perform(area, op, &outs, None, prepare))
 }
 
 fn perform(
+    area: Area,
     op: *const coracle_op,
     outs: &Outs,
     root: Option<&Root>,
-    prepare: &mut dyn FnMut() -> Outcome<Work>,
+    prepare: &mut dyn FnMut(&Using) -> Outcome<Work>,
 ) -> Outcome<coracle_status> {
     let using = Using::new(op)?;
     if using.is_nonblocking() {
-        using.begin(root.cloned(), prepare()?)?;
+        using.begin(area, root.cloned(), prepare(&using)?)?;
         return Ok(CORACLE_AGAIN);
     }
     outs.check()?;
-    let work = prepare()?;
+    let work = prepare(&using)?;
     using.done(using.check())?;
     Ok(outs.give(work.run(&using)?))
 }

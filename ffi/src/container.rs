@@ -16,7 +16,7 @@ use engine::model::{
     AttachStreams, ContainerWaited, CreateBody, ListContainers, LogQuery, RemoveContainer, StatsQuery, UpdateContainer,
     WaitCondition,
 };
-use engine::{AttachOptions, ContainerWait, LogFormat};
+use engine::{AttachOptions, BegunStop, ContainerStop, ContainerWait, LogFormat};
 use libc::c_char;
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
@@ -170,7 +170,15 @@ pub unsafe extern "C" fn coracle_container_stop(
 ) -> coracle_status {
     call(c, Access::Change, op, Outs::none(), err, &mut |root| {
         let (engine, id) = (root.engine().clone(), arg::owned(id, "id")?);
-        work(move |using| using.done(engine.container_stop(&id, Some(grace_ms), using.op())).map(Answer::changed))
+        work(move |using| {
+            if using.is_nonblocking() {
+                return Ok(match engine.container_stop_begin(&id, Some(grace_ms), using.op())? {
+                    BegunStop::Over(changed) => Answer::changed(changed),
+                    BegunStop::Pending(stop) => Answer::later(StopOfContainer(stop)),
+                });
+            }
+            using.done(engine.container_stop(&id, Some(grace_ms), using.op())).map(Answer::changed)
+        })
     })
 }
 
@@ -290,7 +298,7 @@ pub unsafe extern "C" fn coracle_container_wait(
 
 /// Gets a pidfd of a running container's first process, for the caller's own event loop: readable when the process ended.
 ///
-/// *out_fd: the caller's to close (close-on-exec); -1 on failure. The process is no child of the caller's: ask
+/// *out_fd: the caller's to close (close-on-exec); -1 on failure. The process is not a child of the caller: ask
 /// coracle_container_wait for the exit code. With CORACLE_OP_NONBLOCK that function alone gives a descriptor and the code.
 ///
 /// Errors: ENOT_FOUND, ECONFLICT (it does not run).
@@ -561,12 +569,25 @@ impl Wait for EndOfContainer {
         self.0.fd().as_raw_fd()
     }
 
+    fn step(&mut self) -> Outcome<Option<Answer>> {
+        self.0.try_wait()?.as_ref().map(waited).transpose()
+    }
+}
+
+/// A stop, for a program that polls for its end.
+struct StopOfContainer(ContainerStop);
+
+impl Wait for StopOfContainer {
+    fn fd(&self) -> RawFd {
+        self.0.fd().as_raw_fd()
+    }
+
     fn deadline(&self) -> Option<Instant> {
-        None
+        self.0.due()
     }
 
     fn step(&mut self) -> Outcome<Option<Answer>> {
-        self.0.try_wait()?.as_ref().map(waited).transpose()
+        Ok(self.0.try_stop()?.map(Answer::changed))
     }
 }
 

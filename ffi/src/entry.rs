@@ -6,7 +6,7 @@ use crate::types::*;
 use engine::{Error, ErrorKind};
 use std::any::Any;
 use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Once;
 
 /// A result at the boundary.
@@ -26,10 +26,23 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Failure {
-        Failure::from(Error::new(kind, message).in_area("ffi"))
+        Failure::from(Error::new(kind, message))
     }
+    /// An argument is wrong. The message begins with the argument's name, which programs find in the detail.
     pub(crate) fn invalid(message: impl Into<String>) -> Failure {
-        Failure::new(ErrorKind::Invalid, message)
+        let failure = Failure::new(ErrorKind::Invalid, message);
+        let argument = failure.message.split([' ', ':']).next().unwrap_or_default().to_owned();
+        failure.about(&argument, "")
+    }
+    /// Names the argument, and the field of its document, for programs.
+    pub(crate) fn about(mut self, argument: &str, field: &str) -> Failure {
+        let mut detail = serde_json::Map::new();
+        detail.insert("argument".into(), argument.into());
+        if !field.is_empty() {
+            detail.insert("field".into(), field.into());
+        }
+        self.detail = serde_json::Value::Object(detail).to_string();
+        self
     }
     pub(crate) fn misuse(message: impl Into<String>) -> Failure {
         Failure::new(ErrorKind::Misuse, message)
@@ -67,19 +80,64 @@ impl From<Error> for Failure {
     }
 }
 
+/// The part of the engine that an entry point belongs to: an error that names none has this one. The entry points of an object
+/// stand in one file.
+#[derive(Clone, Copy)]
+pub(crate) struct Area(&'static str);
+
+impl Area {
+    /// The area of the function that called.
+    #[track_caller]
+    pub(crate) fn of_caller() -> Area {
+        let file = Location::caller().file();
+        let file = file.rsplit('/').next().unwrap_or(file);
+        Area(match file.split('.').next().unwrap_or(file) {
+            "archive" => "container",
+            "disk" | "root" => "root",
+            "event" => "events",
+            "library" => "library",
+            "op" => "operation",
+            "server" => "http",
+            "source" => "image",
+            "system" => "engine",
+            stem => stem,
+        })
+    }
+
+    /// A failure of this area, unless it has one.
+    pub(crate) fn mark(self, failure: Failure) -> Failure {
+        match failure.area {
+            "" => Failure { area: self.0, ..failure },
+            _ => failure,
+        }
+    }
+}
+
 /// Runs an entry point that answers a status.
+#[track_caller]
 pub(crate) fn enter(err: *mut *mut coracle_error, body: impl FnOnce() -> Outcome<coracle_status>) -> coracle_status {
-    guard(err, body).unwrap_or_else(|code| code)
+    enter_in(Area::of_caller(), err, body)
+}
+
+/// Runs an entry point of an area.
+pub(crate) fn enter_in(
+    area: Area,
+    err: *mut *mut coracle_error,
+    body: impl FnOnce() -> Outcome<coracle_status>,
+) -> coracle_status {
+    guard(area, err, body).unwrap_or_else(|code| code)
 }
 
 /// Runs an entry point that answers a number of bytes, or a status below 0.
+#[track_caller]
 pub(crate) fn enter_count(err: *mut *mut coracle_error, body: impl FnOnce() -> Outcome<usize>) -> i64 {
-    guard(err, body).map_or_else(i64::from, |count| i64::try_from(count).unwrap_or(i64::MAX))
+    guard(Area::of_caller(), err, body).map_or_else(i64::from, |count| i64::try_from(count).unwrap_or(i64::MAX))
 }
 
 /// Runs an entry point that answers a descriptor or another small number, or a status below 0; it has no error argument.
+#[track_caller]
 pub(crate) fn enter_number(body: impl FnOnce() -> Outcome<i32>) -> i32 {
-    guard(std::ptr::null_mut(), body).unwrap_or_else(|code| code)
+    guard(Area::of_caller(), std::ptr::null_mut(), body).unwrap_or_else(|code| code)
 }
 
 /// Runs an entry point that cannot fail.
@@ -102,9 +160,10 @@ pub(crate) fn catch<T>(body: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
     })
 }
 
-fn guard<T>(err: *mut *mut coracle_error, body: impl FnOnce() -> Outcome<T>) -> Result<T, coracle_status> {
+fn guard<T>(area: Area, err: *mut *mut coracle_error, body: impl FnOnce() -> Outcome<T>) -> Result<T, coracle_status> {
     write_error(err, std::ptr::null_mut());
     catch(body).map_err(|failure| {
+        let failure = area.mark(failure);
         let code = failure.code;
         if !err.is_null() {
             write_error(err, handle::give(ErrorObject::new(failure)));

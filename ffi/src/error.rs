@@ -65,7 +65,8 @@ pub unsafe extern "C" fn coracle_error_errno(e: *const coracle_error) -> i32 {
     read(e, 0, |error| error.failure.errno)
 }
 
-/// The part of the engine that failed, such as "image"; may be empty, never NULL.
+/// The part of the engine that failed: "launch", "network", "store", ..., or the object of the function that was called:
+/// "container", "image", "root", ...; never empty, never NULL.
 ///
 /// The text is the error's: valid until coracle_error_free.
 ///
@@ -85,7 +86,9 @@ pub unsafe extern "C" fn coracle_error_message(e: *const coracle_error) -> *cons
     read(e, EMPTY.as_ptr(), |error| error.message.as_ptr())
 }
 
-/// A JSON object with what a program may want to know besides, such as {"callback":7}; "{}" where there is nothing.
+/// A JSON object with further facts for programs: "argument" (the name of an argument that is wrong), "field" (the path of a
+/// member of that document, such as "HostConfig.Binds[1]"), "callback" (the number that a callback returned), "exitCode" (of a
+/// command of a build), "place" (of a defect). "{}" if there are none.
 ///
 /// The text is the error's: valid until coracle_error_free.
 ///

@@ -2,13 +2,17 @@
 
 use crate::answer::{Answer, Outs};
 use crate::arg::{self, Out};
-use crate::call::{call, work};
+use crate::begun::Wait;
+use crate::call::{call, wait, work};
+use crate::entry::Outcome;
 use crate::root::{Access, with_root};
 use crate::session::io;
 use crate::text::Text;
 use crate::types::*;
 use coracle_http::Document;
+use engine::ExecWait;
 use libc::c_char;
+use std::os::fd::{AsRawFd, RawFd};
 
 /// Prepares a process in a running container.
 ///
@@ -62,6 +66,40 @@ pub unsafe extern "C" fn coracle_exec_start(
             Ok(Answer::done().and_session(session))
         })
     })
+}
+
+/// Waits for the end of an exec instance.
+///
+/// *out_code: its exit code: 0 to 255; 128 + n if signal n ended it; 137 if it ended with its container. The exec instance may
+/// be started after a wait began.
+///
+/// Errors: ENOT_FOUND, ECANCELLED, ETIMEOUT, ECALLBACK (op).
+///
+/// Threads: any. Blocks: until it ended, or op ends it. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_exec_wait(
+    c: *mut coracle,
+    id: *const c_char,
+    op: *mut coracle_op,
+    out_code: *mut i32,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    call(c, Access::Read, op, Outs::none().code(out_code), err, &mut |root| {
+        wait(EndOfExec(root.engine().exec_wait_begin(arg::text(id, "id")?)?))
+    })
+}
+
+/// The end of an exec instance.
+struct EndOfExec(ExecWait);
+
+impl Wait for EndOfExec {
+    fn fd(&self) -> RawFd {
+        self.0.fd().as_raw_fd()
+    }
+
+    fn step(&mut self) -> Outcome<Option<Answer>> {
+        Ok(self.0.try_wait()?.map(Answer::code))
+    }
 }
 
 /// Everything about an exec instance.

@@ -33,6 +33,7 @@ mod exec;
 mod handle;
 mod http;
 mod image;
+mod kinds;
 mod library;
 mod log;
 mod network;

@@ -4,7 +4,7 @@ use crate::answer::Answer;
 use crate::arg::{self, Out};
 use crate::begun::Begun;
 use crate::call::Work;
-use crate::entry::{Failure, Outcome, enter, enter_number, enter_void};
+use crate::entry::{Area, Failure, Outcome, enter, enter_number, enter_void};
 use crate::error::c_text;
 use crate::handle::{self, Object, Ref};
 use crate::root::Root;
@@ -88,7 +88,7 @@ pub(crate) struct Using {
 }
 
 impl Using {
-    /// The operation that the caller passed; NULL is none.
+    /// The operation that the caller passed; NULL: there is not one.
     pub(crate) fn new(op: *const coracle_op) -> Outcome<Using> {
         if op.is_null() {
             return Ok(Using { op: None, object: None, watcher: None });
@@ -142,7 +142,7 @@ impl Using {
         watcher.tell(c_text(&text).as_ptr())
     }
 
-    /// The engine's answer, with the number of a callback that refused in place of what the engine made of it.
+    /// The engine's answer, with the number of a callback that refused in place of the engine's error.
     pub(crate) fn done<T>(&self, result: engine::Result<T>) -> Outcome<T> {
         result.map_err(|error| match self.watcher.as_ref().map_or(0, |w| w.refused.load(Ordering::SeqCst)) {
             0 => error.into(),
@@ -151,12 +151,12 @@ impl Using {
     }
 
     /// Begins a call with an operation that does not block.
-    pub(crate) fn begin(&self, root: Option<Root>, work: Work) -> Outcome<()> {
+    pub(crate) fn begin(&self, area: Area, root: Option<Root>, work: Work) -> Outcome<()> {
         let object = self.object.as_ref().ok_or_else(|| Failure::invalid("op is NULL"))?;
         if self.watcher.is_some() {
             return Err(Failure::misuse("op has a progress callback, which may only come on the caller's thread"));
         }
-        object.begun()?.begin(root, work)
+        object.begun()?.begin(area, root, work)
     }
 }
 
@@ -215,7 +215,7 @@ pub unsafe extern "C" fn coracle_op_free(op: *mut coracle_op) {
 /// Threads: any, and signal handlers (async-signal-safe while the operation is not being freed). Blocks: no. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_op_cancel(op: *mut coracle_op) {
-    // No `enter`: it may allocate. What is called here is a look-up in atomics, an atomic store and a write.
+    // No `enter`: it may allocate. This calls a look-up in atomics, an atomic store and a write.
     // SAFETY: errno is a plain place of this thread.
     let saved = unsafe { *libc::__errno_location() };
     if !op.is_null()

@@ -22,7 +22,7 @@ impl Query {
         match query.fields.keys().find(|name| !known.contains(&name.as_str())) {
             Some(name) if !lenient => {
                 let line = coracle_http::stranger(name, known);
-                Err(Failure::invalid(format!("{argument}: {line}")))
+                Err(arg::unknown_member(argument, &line))
             }
             _ => Ok(query),
         }
@@ -112,7 +112,7 @@ impl Query {
     }
 
     fn wrong(&self, name: &str, wanted: &str) -> Failure {
-        Failure::invalid(format!("{}: {name} must be {wanted}", self.argument))
+        Failure::invalid(format!("{}: {name} must be {wanted}", self.argument)).about(self.argument, name)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The engine handle: open, reference, close.
 
 use crate::arg::{self, Out};
-use crate::entry::{Failure, Outcome, catch, enter};
+use crate::entry::{Area, Failure, Outcome, catch, enter, enter_in};
 use crate::handle::{self, Object};
 use crate::types::*;
 use coracle_http::Router;
@@ -18,7 +18,7 @@ pub(crate) struct Root(Arc<Shared>);
 
 struct Shared {
     engine: Engine,
-    /// Members of documents that are not known are no errors.
+    /// Members of documents that are not known are passed over.
     lenient: bool,
     /// Made when the first request comes.
     router: OnceLock<Router>,
@@ -62,6 +62,7 @@ pub(crate) enum Access {
 }
 
 /// Runs an entry point of an engine handle.
+#[track_caller]
 pub(crate) fn with_root(
     c: *const coracle,
     access: Access,
@@ -69,7 +70,7 @@ pub(crate) fn with_root(
     body: impl FnOnce(&Root) -> Outcome<coracle_status>,
 ) -> coracle_status {
     let mut body = Some(body);
-    with_root_once(c, access, err, &mut |root| match body.take() {
+    with_root_once(Area::of_caller(), c, access, err, &mut |root| match body.take() {
         Some(body) => body(root),
         None => Err(Failure::new(ErrorKind::Internal, "a call was made twice")),
     })
@@ -77,12 +78,13 @@ pub(crate) fn with_root(
 
 /// One form for all keeps the library small.
 fn with_root_once(
+    area: Area,
     c: *const coracle,
     access: Access,
     err: *mut *mut coracle_error,
     body: &mut dyn FnMut(&Root) -> Outcome<coracle_status>,
 ) -> coracle_status {
-    enter(err, || {
+    enter_in(area, err, || {
         let root = handle::get::<Root>(c, "engine")?;
         if access == Access::Change && root.0.poisoned.load(Ordering::SeqCst) {
             let message = "an earlier call ended in a defect of the library: close this engine and open the root again";

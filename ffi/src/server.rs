@@ -48,7 +48,7 @@ impl Object for Served {
 /// Serves the HTTP API to others, on a thread of the library.
 ///
 /// options_json: NULL, or an object with any of "Addresses" (texts: "unix:///path", made with mode 0660, or
-/// "tcp://IP:PORT"), "InsecureTcp" (serve TCP, without TLS: whoever reaches the port is root here) and "HostNames" (names
+/// "tcp://IP:PORT"), "InsecureTcp" (serve TCP, without TLS: each client that reaches the port is root here) and "HostNames" (names
 /// that requests over TCP may give as Host, besides addresses and localhost). fds, fd_count: sockets that listen already,
 /// Unix or TCP, as systemd passes them; the library takes duplicates, the caller's stay the caller's. *out: the server; end it
 /// with coracle_http_server_free. The engine stays open as long as the server serves.
@@ -134,7 +134,7 @@ pub unsafe extern "C" fn coracle_http_server_shutdown(
     op: *mut coracle_op,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    call_without_root(op, Outs::none(), err, &mut || {
+    call_without_root(op, Outs::none(), err, &mut |_| {
         let served = handle::get::<Served>(s, "HTTP server")?;
         let grace = u64::try_from(grace_ms).map_err(|_| Failure::invalid("grace_ms is below 0"))?;
         let end = move |_: &Using| {

@@ -2,16 +2,18 @@
 
 use crate::answer::{Answer, Outs};
 use crate::arg::{self, Out};
-use crate::call::{call_without_root, work};
+use crate::begun::Wait;
+use crate::call::{call_without_root, wait, work};
 use crate::entry::{Failure, Outcome, enter, enter_count, enter_number};
-use crate::handle::{self, Object};
+use crate::handle::{self, Object, Ref};
 use crate::op::Using;
 use crate::stream::only_one;
 use crate::types::*;
-use engine::{Channel, Io, Session, SessionRead};
+use engine::{Channel, Io, Op, Session, SessionRead};
 use libc::c_void;
-use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
 
 /// The object behind a `coracle_session *`.
 pub(crate) struct SessionObject {
@@ -217,10 +219,33 @@ pub unsafe extern "C" fn coracle_session_wait(
     out_code: *mut i32,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
-    call_without_root(op, Outs::none().code(out_code), err, &mut || {
+    call_without_root(op, Outs::none().code(out_code), err, &mut |using| {
         let object = handle::get::<SessionObject>(s, "session")?;
+        if using.is_nonblocking() {
+            let fd = object.session().end_fd()?;
+            return wait(EndOfSession { object, fd });
+        }
         work(move |using| Ok(Answer::code(using.done(object.session().wait(using.op()))?)))
     })
+}
+
+/// The end of a session's process, for a program that polls for it.
+struct EndOfSession {
+    object: Ref<SessionObject>,
+    fd: OwnedFd,
+}
+
+impl Wait for EndOfSession {
+    fn fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+
+    fn step(&mut self) -> Outcome<Option<Answer>> {
+        match Op::wait_readable(None, self.fd.as_fd(), Some(Duration::ZERO))? {
+            true => Ok(Some(Answer::code(self.object.session().wait(None)?))),
+            false => Ok(None),
+        }
+    }
 }
 
 /// Ends a session: detaches from the process, which runs on. NULL is fine.

@@ -83,7 +83,7 @@ enum Ended {
 }
 
 impl Source<'_> {
-    /// The outcome, with the reason for the end of the reading in place of what the engine made of it.
+    /// The outcome, with the reason for the end of the reading in place of the engine's error.
     pub(crate) fn done<T>(self, result: engine::Result<T>) -> Outcome<T> {
         match (result, self.ended) {
             (Err(_), Some(Ended::Refused(number))) => Err(Failure::callback(self.input.argument, number)),

@@ -55,7 +55,7 @@ enum Source {
 /// How the maker of a stream's bytes ended; known before it closes its end.
 #[derive(Clone)]
 pub(crate) enum Ending {
-    /// Its end is its end: a connection.
+    /// The end of a connection is the end of its bytes.
     Plain,
     /// The failure, if there was one.
     Own(Arc<Mutex<Option<Failure>>>),
@@ -98,7 +98,7 @@ impl Stream {
         Stream::new(fd, Source::Log(Box::new(log), form))
     }
 
-    /// Samples of what a container uses, as documents.
+    /// Samples of the resources that a container uses, as documents.
     pub(crate) fn stats(stats: StatsStream) -> Stream {
         Stream::new(Some(stats.fd().as_raw_fd()), Source::Stats(Box::new(stats)))
     }

@@ -83,7 +83,7 @@ pub const CORACLE_STDERR: i32 = 2;
 /// newer than it; answers with "Warnings" (or "Warning") name them there. Without it they are EINVALID.
 pub const CORACLE_OPEN_LENIENT: u64 = 2;
 
-/// Flag of coracle_io: the process itself gets the descriptors that are given, so nothing of what goes through them is
+/// Flag of coracle_io: the process itself gets the descriptors that are given, so no byte that goes through them is
 /// copied, logged or seen by others. Of starts and execs without a terminal; a container must have the log driver "none".
 pub const CORACLE_IO_DIRECT: u64 = 1;
 
@@ -158,9 +158,9 @@ pub struct coracle_io {
     /// The process's stdin, of which the library takes a duplicate: the descriptor stays the caller's. Below 0: the
     /// library makes a socket pair, and the session has the other end.
     pub fd_in: i32,
-    /// Its stdout, likewise; below 0: a pipe.
+    /// The process's stdout, likewise; below 0: a pipe.
     pub fd_out: i32,
-    /// Its stderr, likewise; below 0: a pipe.
+    /// The process's stderr, likewise; below 0: a pipe.
     pub fd_err: i32,
     /// Size of its terminal, where it has one; 0: not set.
     pub rows: u16,

@@ -93,6 +93,7 @@ pub(crate) use start::window;
 use stats::Sampler;
 pub use stats::StatsStream;
 use stop::Stopper;
+pub(crate) use stop::{PendingStop, StopStep};
 use storage::Storage;
 use update::Updater;
 use volumes::VolumeMounts;

@@ -10,8 +10,9 @@ use crate::model::StopContainer;
 use crate::network::Networks;
 use crate::op::Changed;
 use crate::op::{Op, Ready, wait_fd};
+use crate::store::slot_locks::HeldEnd;
 use coracle_monitor::call::Call;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -45,6 +46,35 @@ pub(crate) struct Stopper {
     pub(super) finder: Arc<Finder>,
     pub(super) starter: Arc<Starter>,
     pub(super) networks: Arc<Networks>,
+}
+
+/// A stop that was begun.
+pub(crate) enum StopStep {
+    Over(Changed),
+    Pending(Box<PendingStop>),
+}
+
+/// A stop whose signal was sent.
+pub(crate) struct PendingStop {
+    found: Snapshot,
+    control: Control,
+    /// The end is told here.
+    waiter: Control,
+    /// When SIGKILL is sent, or after it the end is given up.
+    due: Option<Instant>,
+    killed: bool,
+    /// The end of a container with AutoRemove is held until the stop is told.
+    held: Option<HeldEnd>,
+}
+
+impl PendingStop {
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.waiter.fd()
+    }
+
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.due
+    }
 }
 
 impl Stopper {
@@ -81,6 +111,54 @@ impl Stopper {
             grace: grace(how.grace_ms, config.stop_timeout),
         };
         Ok((found, stop))
+    }
+
+    /// Begins a stop: its signal is sent when this returns, and [`Stopper::go_on`] does the rest.
+    pub(crate) fn begin(&self, reference: &str, how: &StopContainer, op: Option<&Op>) -> Result<StopStep> {
+        let (found, end) = self.to_end(reference, how, op)?;
+        if decide(Verb::Stop, &found)? == Way::Nothing {
+            return Ok(StopStep::Over(Changed::No));
+        }
+        let held = match found.spec.host_config.auto_remove {
+            true => Some(self.register.states.locks.hold_end(found.row.slot)?),
+            false => None,
+        };
+        let Some((control, waiter)) = self.ending(&found, op)? else {
+            drop(held);
+            return self.stopped(&found).map(StopStep::Over);
+        };
+        self.send(&found, &control, end.signal, true)?;
+        let due = end.grace.and_then(|grace| Instant::now().checked_add(grace));
+        Ok(StopStep::Pending(Box::new(PendingStop { found, control, waiter, due, killed: false, held })))
+    }
+
+    /// Looks whether a stop is over; sends SIGKILL when its time has come. `None`: it is not over.
+    pub(crate) fn go_on(&self, stop: &mut PendingStop) -> Result<Option<Changed>> {
+        if ended(stop.waiter.answer_until(Some(Instant::now()), None))? {
+            drop(stop.held.take());
+            return self.stopped(&stop.found).map(Some);
+        }
+        if stop.due.is_none_or(|due| Instant::now() < due) {
+            return Ok(None);
+        }
+        if stop.killed {
+            return Err(self.not_killed(&stop.found));
+        }
+        self.send(&stop.found, &stop.control, libc::SIGKILL, true)?;
+        (stop.killed, stop.due) = (true, Some(Instant::now() + KILL_LIMIT));
+        Ok(None)
+    }
+
+    /// Does the rest once a container has ended.
+    fn stopped(&self, found: &Snapshot) -> Result<Changed> {
+        if found.spec.host_config.auto_remove {
+            // Else by the next look.
+            let _ = self.finder.reap_ended_soon(&found.row.id);
+        }
+        // Best effort: a start and a removal do the same.
+        let _ = self.networks.remote.release_idle(found.row.slot, &found.row.id);
+        self.register.event(found, "stop", &[])?;
+        Ok(Changed::Yes)
     }
 
     fn stop_live(&self, found: &Snapshot, stop: Stop, op: Option<&Op>) -> Result<()> {

@@ -1,7 +1,8 @@
 //! A process's standard streams in the caller's hands.
 
+use super::ends::duplicate;
 use super::wait::Ending;
-use crate::container::{Containers, Ends, RunningExec};
+use crate::container::{Containers, Ends, RunningExec, Stop};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{fd, socket};
 use crate::launch::monitor::accepted;
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The exit code of a process that ended with its container.
-const KILLED: i32 = 137;
+pub(super) const KILLED: i32 = 137;
 
 /// The result of [`Session::read`].
 ///
@@ -190,6 +191,18 @@ impl Session {
         match &self.process {
             Process::Container { all, id, .. } => all.attach.detached(id),
             Process::Exec { all, id, .. } => all.execs.exec_detached(id),
+        }
+    }
+
+    /// A descriptor on which the process's end is told; `None`: it has ended.
+    pub(super) fn end(&self) -> Result<Option<OwnedFd>> {
+        match &self.process {
+            Process::Exec { running, .. } => duplicate(running.control.fd()).map(Some),
+            Process::Container { all, id, end } => match end.as_ref().and_then(Ending::stop) {
+                Some(Stop::Awaited(control)) => duplicate(control.fd()).map(Some),
+                Some(Stop::Over(_)) => Ok(None),
+                None => all.waits.end_fd(id),
+            },
         }
     }
 

@@ -1,11 +1,10 @@
 //! Waiting for containers.
 
 use super::Engine;
+use super::ends::ready;
 use crate::container::{Containers, Snapshot, Stop};
 use crate::error::{ErrorKind, Result};
 use crate::event::EventStream;
-use crate::kernel::fd::{eventfd, eventfd_signal};
-
 use crate::launch::monitor::Control;
 use crate::model::{ContainerWaited, Event, EventQuery, WaitCondition, WaitError};
 use crate::op::{Op, Ready, wait_fd};
@@ -44,9 +43,7 @@ enum Until {
 
 impl Until {
     fn over(result: ContainerWaited) -> Result<Until> {
-        let ready = eventfd()?;
-        eventfd_signal(ready.as_fd());
-        Ok(Until::Over(result, ready))
+        Ok(Until::Over(result, ready()?))
     }
 }
 
@@ -194,6 +191,11 @@ impl Ending {
             None => (found.clone(), None),
         };
         Some(Ending { found, stop, code: OnceLock::new() })
+    }
+
+    /// Where it is told; absent: the session was there before the start.
+    pub(super) fn stop(&self) -> Option<&Stop> {
+        self.stop.as_ref()
     }
 
     /// Waits for the end, and for the removal if this engine does it.

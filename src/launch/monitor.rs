@@ -285,6 +285,11 @@ impl Control {
         read_answer(self.0.as_fd())
     }
 
+    /// The descriptor of the connection.
+    pub(crate) fn into_fd(self) -> OwnedFd {
+        self.0
+    }
+
     /// Waits for an answer until `deadline`; `None`: it has passed.
     pub(crate) fn answer_until(&self, deadline: Option<Instant>, op: Option<&Op>) -> Result<Option<Answer>> {
         let limit = deadline.map(|d| d.saturating_duration_since(Instant::now()));

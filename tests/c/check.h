@@ -1,5 +1,5 @@
 /*
- * What the C tests share: counted checks, errors that explain themselves, a root with an image.
+ * Shared by the C tests: counted checks, errors that explain themselves, a root with an image.
  *
  * A test program is called as `test ROOT RUN IMAGE.tar`, ends with the line `N passed, N failed`, and its status says
  * whether all passed. The directories are the caller's to make and remove.
@@ -43,7 +43,7 @@ static void check_fact(int fact, const char *file, int line, const char *text, c
 
 static int check_status(int32_t wanted, int64_t got, int line, const char *call) {
     int good = got == wanted && (got < 0) == (err != NULL) && (!err || coracle_error_code(err) == got) &&
-               (!err || *coracle_error_message(err));
+               (!err || (*coracle_error_message(err) && *coracle_error_area(err) && *coracle_error_detail(err) == '{'));
     if (good) {
         passed++;
     } else {

@@ -158,7 +158,7 @@ static void add_descriptors(struct text *text) {
 }
 
 static void add_threads(struct text *text) {
-    /* What moves by itself. */
+    /* Lines that change by themselves. */
     static const char *const moving[] = {"State:",   "FDSize:", "Vm",      "Rss",      "Hugetlb", "Threads:", "SigQ:",
                                          "SigPnd:",  "ShdPnd:", "Ngid:",   "voluntary", "nonvoluntary", NULL};
     struct dirent **entries;
@@ -187,7 +187,7 @@ static void add_threads(struct text *text) {
     if (count >= 0) free(entries);
 }
 
-/* What the kernel keeps for a signal; the C library hides two of them. */
+/* The kernel's record of a signal; the C library hides two of them. */
 struct kernel_action {
     void *handler;
     unsigned long flags;
@@ -258,7 +258,7 @@ static struct text look(void) {
 
 /* ---- comparing ---- */
 
-/* What a function that gives a handle may change: descriptors that are not inherited, and threads of the library. */
+/* A function that gives a handle may change these: descriptors that are not inherited, and threads of the library. */
 static int may_be_held(const char *line) {
     return !strncmp(line, "foreign thread", 14) || !strncmp(line, "lock", 4) || (!strncmp(line, "descriptor", 10) && strstr(line, " cloexec "));
 }
@@ -276,7 +276,7 @@ static int may_not(const char *line) { return (void)line, 0; }
 /* Before the library was used; before a call. */
 static struct text at_first, before;
 
-/* What a call left for a moment (a thread that ends, with its descriptors) may go during the next one. The host had none. */
+/* Leftovers of a call (a thread that ends, with its descriptors) may go during the next one. The host had none. */
 static int may_be_gone(const char *line) { return may_be_held(line) && !stands_in(&at_first, line); }
 
 /* The number of lines of `a` that `b` has not, but for those that `may` differ; they are told where `tell`. */
@@ -607,6 +607,7 @@ static void containers(coracle *engine, const char *image) {
     HOLDS(OK(coracle_exec_start(engine, exec, &io, NULL, &session, &err)));
     LEAVES(OK(coracle_session_wait(session, NULL, &code, &err)));
     HOLDS(coracle_session_free(session));
+    LEAVES(OK(coracle_exec_wait(engine, exec, NULL, &code, &err)));
     LEAVES(OK(coracle_exec_inspect(engine, exec, &json, &err)));
     FREE(json);
     FREE(exec);
@@ -730,7 +731,7 @@ static pid_t child_of_the_host(int lives) {
     return child;
 }
 
-/* What other tests have mounted, and take away while this one runs. */
+/* Unmounts here the mounts of other tests, which go while this one runs. */
 static void leave_mounts_of_others(const char *root) {
     char *save = NULL, path[4096];
     for (char *line = strtok_r(slurp("/proc/self/mountinfo"), "\n", &save); line; line = strtok_r(NULL, "\n", &save))
@@ -738,7 +739,7 @@ static void leave_mounts_of_others(const char *root) {
             umount2(path, MNT_DETACH);
 }
 
-/* What the program is like before it meets the library. */
+/* Makes the program a hard one, before it uses the library. */
 static void become_hard(const char *root) {
     char directory[] = "/tmp/coracle-hygiene-XXXXXX", file[64];
     CHECK(mkdtemp(directory) != NULL, "");
@@ -762,7 +763,7 @@ static void become_hard(const char *root) {
         close(0), close(1), close(2);
         CHECK(chdir(directory) == 0, "");
     } else {
-        /* What comes on these two is the library's. */
+        /* Bytes that come on these two are the library's. */
         int output = open(file, O_RDWR | O_CLOEXEC);
         dup2(output, 1), dup2(output, 2);
         close(output);
@@ -857,7 +858,7 @@ static size_t memory_in_use(void) {
     return least;
 }
 
-/* What is asked for once, whenever that is, shows in one of the looks; what is lost in each round, in all. */
+/* Memory that is asked for once shows in one of the looks; memory that is lost in each round, in all. */
 static void no_memory_is_kept(char **argv) {
     enum { WARM = 2, LOOKS = 3, ROUNDS = 2, MOST = 64 /* bytes a round */ };
     for (int i = 0; i < WARM; i++) every_function(argv);

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "check.h"
 
+#include <dirent.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -187,7 +188,7 @@ static void logs(coracle *engine, const char *id) {
     STATUS(0, coracle_stream_read(stream, text, sizeof text, NULL, &err));
     coracle_stream_free(stream);
 
-    /* What stands before a line where that is asked for; this log has no attributes. */
+    /* The time and the attributes before a line, as the query asks; this log has no attributes. */
     const char *query = "{\"stderr\":1,\"tail\":1,\"timestamps\":1,\"details\":true}";
     OK(coracle_container_logs(engine, id, query, NULL, &stream, &err));
     OK(coracle_stream_next(stream, NULL, &frame, &err));
@@ -445,6 +446,20 @@ static void http(coracle *engine) {
     close(fd);
 }
 
+/* Reads output until it has this text. */
+static void expect_text(coracle_session *session, const char *text) {
+    char all[4096] = "";
+    coracle_op *op = within(LONG);
+    while (!strstr(all, text)) {
+        size_t used = strlen(all);
+        int64_t count = coracle_session_read(session, all + used, sizeof all - 1 - used, op, NULL, &err);
+        CHECK(count > 0, text);
+        if (count <= 0) break;
+        all[used + (size_t)count] = 0;
+    }
+    coracle_op_free(op);
+}
+
 /* Calls that are begun: an archive of a descriptor, a container's life, refusals, cancels. */
 static void begun(coracle *engine, const char *archive, const char *image) {
     coracle_op *op = nonblocking(), *other = nonblocking();
@@ -504,7 +519,89 @@ static void begun(coracle *engine, const char *archive, const char *image) {
     coracle_op_free(op), coracle_op_free(other);
 }
 
-/* What a client gets that connects to a socket's address. */
+/* Threads of the library that do the work of operations: they have its name, whatever other threads the host has. */
+static int threads_of_operations(void) {
+    DIR *tasks = opendir("/proc/self/task");
+    int count = 0;
+    for (struct dirent *task; tasks && (task = readdir(tasks));) {
+        char path[320], name[32] = "";
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+        FILE *file = fopen(path, "re");
+        if (file && fgets(name, sizeof name, file)) count += !strcmp(name, "coracle-op\n");
+        if (file) fclose(file);
+    }
+    if (tasks) closedir(tasks);
+    return count;
+}
+
+/* The threads end with the last call, soon. */
+static void no_thread_is_left(void) {
+    int left = LONG / 10;
+    while (threads_of_operations() && left--) usleep(10000);
+    CHECK(threads_of_operations() == 0, "threads of operations that are over");
+}
+
+/* Many waits take no thread, many calls take few, and a stop takes none while it waits. */
+static void many(coracle *engine, const char *image) {
+    enum { COUNT = 40 };
+    static coracle_op *ops[COUNT];
+    char id[65], *exec = NULL;
+    coracle_result result;
+    if (!create(engine, "deaf", body(image, "trap '' TERM; echo ready; while :; do sleep 0.05; done", ""), id)) return;
+    coracle_io io = CORACLE_IO_INIT;
+    coracle_session *session = NULL;
+    OK(coracle_container_start(engine, id, &io, NULL, &session, &err));
+    expect_text(session, "ready");
+    no_thread_is_left();
+    OK(coracle_exec_create(engine, id, "{\"Cmd\":[\"sh\",\"-c\",\"exit 6\"]}", &exec, &err));
+    for (int i = 0; i < COUNT; i++) {
+        ops[i] = nonblocking();
+        coracle_status status = i == 0   ? coracle_session_wait(session, ops[i], NULL, &err)
+                                : i == 1 ? coracle_exec_wait(engine, exec, ops[i], NULL, &err)
+                                         : coracle_container_wait(engine, id, i % 2 ? "next-exit" : NULL, ops[i], NULL, NULL, &err);
+        STATUS(CORACLE_AGAIN, status);
+    }
+    CHECK(threads_of_operations() == 0, "waits take no thread");
+    OK(coracle_exec_start(engine, exec, NULL, NULL, NULL, &err));
+    OK(finish(ops[1], &result));
+    CHECK(result.code == 6, "the exit code of an exec instance");
+    STATUS(CORACLE_AGAIN, coracle_exec_wait(engine, exec, ops[1], NULL, &err));
+    OK(finish(ops[1], &result));
+    CHECK(result.code == 6, "that has ended before");
+    coracle_free(exec);
+
+    /* The container ignores the signal: after a while comes SIGKILL. */
+    coracle_op *stop = nonblocking();
+    STATUS(CORACLE_AGAIN, coracle_container_stop(engine, id, 300, stop, &err));
+    OK(finish(stop, &result));
+    for (int i = 0; i < COUNT; i++) {
+        if (i == 1) continue;
+        OK(finish(ops[i], &result));
+        CHECK(result.code == 137, "killed");
+        coracle_free(result.json);
+    }
+    STATUS(CORACLE_AGAIN, coracle_container_stop(engine, id, 300, stop, &err));
+    STATUS(CORACLE_UNCHANGED, finish(stop, &result));
+    coracle_session_free(session);
+
+    int most = 0;
+    for (int i = 0; i < COUNT; i++) {
+        STATUS(CORACLE_AGAIN, coracle_engine_info(engine, ops[i], NULL, &err));
+        int now = threads_of_operations();
+        if (now > most) most = now;
+    }
+    for (int i = 0; i < COUNT; i++) {
+        OK(finish(ops[i], &result));
+        coracle_free(result.json);
+        coracle_op_free(ops[i]);
+    }
+    CHECK(most <= 16, "threads for many calls");
+    coracle_op_free(stop);
+    no_thread_is_left();
+    OK(coracle_container_remove(engine, id, 0, NULL, &err));
+}
+
+/* A client that connects to a socket's address gets an answer. */
 static void asks(const struct sockaddr_un *at, socklen_t length) {
     static const char request[] = "GET /_ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     char text[1024];
@@ -585,6 +682,7 @@ int main(int argc, char **argv) {
     every_port(engine, image);
     lenient(argv, image);
     begun(engine, argv[3], image);
+    many(engine, image);
     http(engine);
     serves(engine, argv[2]);
     coracle_events_free(events);

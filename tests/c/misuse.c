@@ -1,5 +1,5 @@
 /*
- * Misuse gives errors, never crashes: NULL, text that is no UTF-8, wrong JSON, unknown flags, handles that are closed,
+ * Misuse gives errors, never crashes: NULL, text that is not UTF-8, wrong JSON, unknown flags, handles that are closed,
  * foreign or garbage, a forked child, callbacks that refuse, pipes that nobody reads. See check.h for how it is called.
  */
 #define _GNU_SOURCE
@@ -20,6 +20,16 @@ static const char *const BAD = "\xff\xfe";
     do {                                                                                                         \
         int64_t got_ = (call);                                                                                   \
         CHECK(got_ == (wanted) && has(coracle_error_message(err), text), coracle_error_message(err));            \
+        coracle_error_free(err);                                                                                 \
+        err = NULL;                                                                                              \
+    } while (0)
+
+/* The last error must have this area, and this in its detail. */
+#define DETAIL(wanted, call, area, text)                                                                         \
+    do {                                                                                                         \
+        int64_t got_ = (call);                                                                                   \
+        CHECK(got_ == (wanted) && !strcmp(coracle_error_area(err), area), coracle_error_area(err));              \
+        CHECK(has(coracle_error_detail(err), text), coracle_error_detail(err));                                  \
         coracle_error_free(err);                                                                                 \
         err = NULL;                                                                                              \
     } while (0)
@@ -58,6 +68,7 @@ static void every_function(coracle *c, int32_t code) {
     STATUS(code, coracle_container_attach(c, "x", NULL, NULL, NULL, &session, &err));
     STATUS(code, coracle_exec_create(c, "x", "{}", &s, &err));
     STATUS(code, coracle_exec_start(c, "x", NULL, NULL, &session, &err));
+    STATUS(code, coracle_exec_wait(c, "x", NULL, &number, &err));
     STATUS(code, coracle_exec_inspect(c, "x", &s, &err));
     STATUS(code, coracle_events_open(c, NULL, &events, &err));
     STATUS(code, coracle_image_list(c, NULL, &s, &err));
@@ -228,6 +239,7 @@ static void every_text(coracle *c, const char *bad) {
     STATUS(CORACLE_EINVALID, coracle_exec_create(c, bad, "{}", &s, &err));
     STATUS(CORACLE_EINVALID, coracle_exec_create(c, "x", bad, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_exec_start(c, bad, NULL, NULL, &session, &err));
+    STATUS(CORACLE_EINVALID, coracle_exec_wait(c, bad, NULL, &number, &err));
     STATUS(CORACLE_EINVALID, coracle_exec_inspect(c, bad, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_image_build(c, "{\"t\":3}", read_file, &number, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_image_build_dir(c, bad, 0, NULL, &s, &err));
@@ -254,7 +266,7 @@ static void every_text(coracle *c, const char *bad) {
     coracle_op_free(op);
 }
 
-/* Every place for a document, with one that is none. */
+/* Every place for a document, with text that is not a document. */
 static void every_document(coracle *c, const char *bad) {
     char *s = NULL;
     coracle_session *session = NULL;
@@ -347,7 +359,7 @@ static void arguments(coracle *engine, char **argv) {
     MESSAGE(CORACLE_EINVALID, coracle_http_request(engine, "GET", "x", NULL, NULL, 0, NULL, NULL, &stream, &err), "target");
     MESSAGE(CORACLE_EINVALID, coracle_http_request(engine, "POST", "/", NULL, NULL, 3, NULL, NULL, &stream, &err), "body is NULL");
 
-    /* Text that is none. */
+    /* Bytes that are not text. */
     MESSAGE(CORACLE_EINVALID, coracle_container_inspect(engine, BAD, 0, &s, &err), "id is not UTF-8");
     MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, BAD, "{}", NULL, &s, NULL, &err), "name is not UTF-8");
     MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, NULL, BAD, NULL, &s, NULL, &err), "body_json is not UTF-8");
@@ -356,7 +368,7 @@ static void arguments(coracle *engine, char **argv) {
     MESSAGE(CORACLE_EINVALID, coracle_http_request(engine, BAD, "/", NULL, NULL, 0, NULL, NULL, &stream, &err), "method is not UTF-8");
     CHECK(coracle_has_feature(BAD) == 0 && coracle_has_feature(NULL) == 0 && coracle_has_feature("exec") == 1, "");
 
-    /* Documents that are none. */
+    /* Texts that are not documents. */
     static const char *const documents[] = {"", "{", "[]", "3", "null x", "{\"Image\":3}", "{\"HostConfig\":[]}", "{\"Env\":\"A=1\"}"};
     for (size_t i = 0; i < sizeof documents / sizeof *documents; i++)
         MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, NULL, documents[i], NULL, &s, NULL, &err), "body_json: ");
@@ -424,11 +436,44 @@ static void arguments(coracle *engine, char **argv) {
     CHECK(coracle_set_log(99, NULL, NULL, NULL, &err) == CORACLE_EINVALID, "");
     CHECK(!strcmp(coracle_status_name(-7004), "NOT_FOUND") && !strcmp(coracle_status_name(12345), "UNKNOWN"), "");
 
-    /* What failed wrote its outs all the same. */
+    /* Calls that failed wrote their outs all the same. */
     s = (char *)1, number = 7;
     STATUS(CORACLE_ENOT_FOUND, coracle_container_inspect(engine, "none", 0, &s, &err));
     STATUS(CORACLE_ENOT_FOUND, coracle_container_pidfd(engine, "none", &number, &err));
     CHECK(s == NULL && number == -1, "");
+    coracle_op_free(op);
+}
+
+/* Errors name the part that failed, the argument and its field, and speak of JSON. */
+static void details(coracle *engine) {
+    char *s = NULL;
+    coracle_stream *stream = NULL;
+    coracle_op *op = NULL;
+    coracle_result result = CORACLE_RESULT_INIT;
+    static const struct {
+        const char *body, *message, *field;
+    } kinds[] = {
+        {"{\"HostConfig\":{\"Memory\":\"lots\"}}", "body_json: a value must be a whole number, not the string \"lots\"", "\"body_json\""},
+        {"{\"HostConfig\":{\"Binds\":[\"a:b\",7]}}", "body_json: a value must be a string, not the number 7", "\"body_json\""},
+        {"{\"Tty\":\"yes\"}", "body_json: a value must be true or false, not the string \"yes\"", "\"body_json\""},
+        {"{\"Labels\":[\"a\"]}", "body_json: a value must be an object, not a list", "\"body_json\""},
+        {"{\"HostConfig\":{\"Memoryy\":7}}", "HostConfig.Memoryy is", "\"HostConfig.Memoryy\""},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, NULL, kinds[i].body, NULL, &s, NULL, &err), kinds[i].message);
+        DETAIL(CORACLE_EINVALID, coracle_container_create(engine, NULL, kinds[i].body, NULL, &s, NULL, &err), "container", kinds[i].field);
+    }
+    DETAIL(CORACLE_EINVALID, coracle_container_list(engine, "{\"limit\":[]}", &s, &err), "container", "{\"argument\":\"query_json\",\"field\":\"limit\"}");
+    DETAIL(CORACLE_EINVALID, coracle_volume_inspect(engine, NULL, &s, &err), "volume", "{\"argument\":\"name\"}");
+    DETAIL(CORACLE_ENOT_FOUND, coracle_volume_inspect(engine, "none", &s, &err), "volume", "{}");
+    DETAIL(CORACLE_ENOT_FOUND, coracle_exec_inspect(engine, "none", &s, &err), "exec", "{}");
+    DETAIL(CORACLE_ENOT_FOUND, coracle_image_inspect(engine, "none", &s, &err), "image", "{}");
+    DETAIL(CORACLE_EINVALID, coracle_http_request(engine, "GET", "x", NULL, NULL, 0, NULL, NULL, &stream, &err), "http", "target");
+    DETAIL(CORACLE_EINVALID, coracle_engine_reload(engine, "{}", NULL, &err), "engine", "labels_json");
+    /* An answer that comes later has the area of its call. */
+    OK(coracle_op_new(CORACLE_OP_NONBLOCK, &op, &err));
+    STATUS(CORACLE_AGAIN, coracle_image_remove(engine, "none", 0, op, NULL, &err));
+    DETAIL(CORACLE_ENOT_FOUND, finish(op, &result), "image", "{}");
     coracle_op_free(op);
 }
 
@@ -571,7 +616,7 @@ static void waiting(coracle *engine, const char *image) {
     for (int i = 0; i < 100 && count > 0; i++) count = coracle_session_write(session, big, sizeof big, op, &err);
     CHECK(count > 0, coracle_error_message(err));
     OK(coracle_container_kill(engine, id, NULL, NULL, &err));
-    /* Its monitor takes input until it learns of the end. */
+    /* The container's monitor takes input until it learns of the end. */
     while (count > 0) count = coracle_session_write(session, big, sizeof big, op, &err);
     CHECK(count == CORACLE_EIO && coracle_error_errno(err) == EPIPE, coracle_error_message(err));
     coracle_error_free(err);
@@ -703,6 +748,7 @@ int main(int argc, char **argv) {
     char *image = load_image(engine, argv[3]);
     handles(engine, argv);
     arguments(engine, argv);
+    details(engine);
     callbacks(engine);
     waiting(engine, image);
     freed_meanwhile(engine);

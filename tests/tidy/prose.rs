@@ -11,12 +11,6 @@ use std::path::{Path, PathBuf};
 const BOUNDS: &[(&str, usize)] = &[
     // http
     ("http", 47),
-    // ffi
-    ("ffi", 21),
-    // include
-    ("include", 5),
-    // tests/c
-    ("tests/c", 28),
 ];
 
 /// A sentence's shape that makes a reader look for a noun that is not there, with its name.

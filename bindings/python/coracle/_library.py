@@ -129,6 +129,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "container_attach": (c_int32, [_h, _s, POINTER(Io), _s, _h, _out_h, _err]),
     "exec_create": (c_int32, [_h, _s, _s, _out_s, _err]),
     "exec_start": (c_int32, [_h, _s, POINTER(Io), _h, _out_h, _err]),
+    "exec_wait": (c_int32, [_h, _s, _h, _out_i, _err]),
     "exec_inspect": (c_int32, [_h, _s, _out_s, _err]),
     "session_fd": (c_int32, [_h, c_int32]),
     "session_take_fd": (c_int32, [_h, c_int32]),

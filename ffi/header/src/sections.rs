@@ -198,7 +198,7 @@ const SECTIONS: &[Section] = &[
     Section {
         title: "Exec",
         about: "An exec instance is a further process in a running container.",
-        items: &["coracle_exec_create", "coracle_exec_start", "coracle_exec_inspect"],
+        items: &["coracle_exec_create", "coracle_exec_start", "coracle_exec_wait", "coracle_exec_inspect"],
     },
     Section {
         title: "Logs",

@@ -1,0 +1,176 @@
+//! Ends for programs that poll for many things at once: of a stop, of an exec instance, of a session.
+
+use super::{Engine, Session};
+use crate::container::{Containers, PendingStop, StopStep};
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::EventStream;
+use crate::kernel::fd::{eventfd, eventfd_signal};
+use crate::model::{EventQuery, StopContainer};
+use crate::op::{Changed, Op};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A descriptor that is readable.
+pub(super) fn ready() -> Result<OwnedFd> {
+    let ready = eventfd()?;
+    eventfd_signal(ready.as_fd());
+    Ok(ready)
+}
+
+/// A stop that was begun: see [`Engine::container_stop_begin`].
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::BegunStop;
+///
+/// if let BegunStop::Pending(mut stop) = engine.container_stop_begin("clock", Some(10_000), None)? {
+///     // A program polls for `stop.fd()` and `stop.due()` beside others, and then asks:
+///     while stop.try_stop()?.is_none() {}
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
+pub enum BegunStop {
+    /// The stop is over.
+    Over(Changed),
+    /// The signal was sent, and the container runs.
+    Pending(ContainerStop),
+}
+
+/// A stop in progress.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::BegunStop;
+///
+/// if let BegunStop::Pending(mut stop) = engine.container_stop_begin("clock", Some(10_000), None)? {
+///     // A program polls for `stop.fd()` and `stop.due()` beside others, and then asks:
+///     while stop.try_stop()?.is_none() {}
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
+pub struct ContainerStop {
+    all: Arc<Containers>,
+    stop: Box<PendingStop>,
+}
+
+impl Engine {
+    /// Begins a stop for a program that polls: sends the stop signal, and does not wait for the end.
+    ///
+    /// Errors: as [`Engine::container_stop`].
+    pub fn container_stop_begin(&self, id: &str, grace_ms: Option<i64>, op: Option<&Op>) -> Result<BegunStop> {
+        let all = &self.0.containers;
+        let how = StopContainer { grace_ms, ..StopContainer::default() };
+        Ok(match all.stopper.begin(id, &how, op)? {
+            StopStep::Over(changed) => BegunStop::Over(changed),
+            StopStep::Pending(stop) => BegunStop::Pending(ContainerStop { all: all.clone(), stop }),
+        })
+    }
+
+    /// Begins a wait for the end of an exec instance.
+    ///
+    /// Errors: no such exec instance.
+    pub fn exec_wait_begin(&self, id: &str) -> Result<ExecWait> {
+        let container = self.exec_inspect(id)?.container_id;
+        let events = ["exec_die", "die", "destroy"].map(str::to_owned).to_vec();
+        let filters = [("container".to_owned(), vec![container]), ("event".to_owned(), events)].into();
+        let told = self.events(&EventQuery { filters, ..EventQuery::default() })?;
+        Ok(ExecWait { engine: self.clone(), id: id.to_owned(), told: Box::new(told), ready: ready()?, looked: false })
+    }
+}
+
+impl ContainerStop {
+    /// A descriptor that is readable (level-triggered) when [`ContainerStop::try_stop`] has something to look at.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.stop.fd()
+    }
+
+    /// When [`ContainerStop::try_stop`] is to be called even if nothing is readable: it sends SIGKILL then.
+    pub fn due(&self) -> Option<Instant> {
+        self.stop.due()
+    }
+
+    /// Whether the stop is over; does not wait. `None`: not yet.
+    ///
+    /// Errors: the container did not end within 30 seconds of SIGKILL.
+    pub fn try_stop(&mut self) -> Result<Option<Changed>> {
+        self.all.stopper.go_on(&mut self.stop)
+    }
+}
+
+/// A wait for the end of an exec instance.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// # let id = String::new();
+/// let mut wait = engine.exec_wait_begin(&id)?;
+/// // A program polls for `wait.fd()` beside others, and then asks:
+/// if let Some(code) = wait.try_wait()? {
+///     println!("exit code {code}");
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
+pub struct ExecWait {
+    engine: Engine,
+    id: String,
+    told: Box<EventStream>,
+    /// Readable: it is until the first look.
+    ready: OwnedFd,
+    looked: bool,
+}
+
+impl ExecWait {
+    /// A descriptor that is readable (level-triggered) when [`ExecWait::try_wait`] has something to look at.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        if self.looked { self.told.fd() } else { self.ready.as_fd() }
+    }
+
+    /// The exit code if the process has ended, 137 if it ended with its container; does not wait. `None`: it has not ended,
+    /// or was not started.
+    pub fn try_wait(&mut self) -> Result<Option<i32>> {
+        let mut look = !self.looked;
+        self.looked = true;
+        loop {
+            match self.told.next(Some(Duration::ZERO), None) {
+                Ok(Some((_, event))) => {
+                    let said = |name: &str| event.actor.attributes.get(name);
+                    if said("execID").is_some_and(|id| *id == self.id)
+                        && let Some(code) = said("exitCode").and_then(|code| code.parse().ok())
+                    {
+                        return Ok(Some(code));
+                    }
+                    look |= event.action != "exec_die";
+                }
+                Ok(None) => break,
+                // Some were given up before they were read here: its end may be among them.
+                Err(error) if error.kind() == ErrorKind::Unavailable => look = true,
+                Err(error) => return Err(error),
+            }
+        }
+        if !look {
+            return Ok(None);
+        }
+        match self.engine.exec_inspect(&self.id) {
+            Ok(detail) => Ok(detail.exit_code.filter(|_| !detail.running)),
+            // The exec instance went with its container.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Some(super::session::KILLED)),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Session {
+    /// A descriptor that is readable once the process has ended: [`Session::wait`] does not wait long then.
+    ///
+    /// Errors: no descriptor is left, the monitor cannot be asked.
+    pub fn end_fd(&self) -> Result<OwnedFd> {
+        match self.end()? {
+            Some(fd) => Ok(fd),
+            None => ready(),
+        }
+    }
+}
+
+pub(super) fn duplicate(fd: BorrowedFd<'_>) -> Result<OwnedFd> {
+    fd.try_clone_to_owned().map_err(|error| Error::io("duplicate a descriptor", &error))
+}
