@@ -55,7 +55,7 @@ pub use build::Context;
 pub use container::Archive;
 pub use container::StatsStream;
 pub use engine::{
-    AttachOptions, BegunStop, Changed, ContainerStop, ContainerWait, Durability, Engine, ExecWait, Io, Options,
+    AttachOptions, BegunStop, Changed, ContainerStop, ContainerWait, Durability, Engine, ExecWait, Io, Lease, Options,
     Session, SessionRead, Started, UsernsRemap, version,
 };
 pub use error::{Error, ErrorKind, Result};

@@ -73,6 +73,9 @@ pub struct Options {
     pub large_windows: bool,
     /// Start, after a reboot, the containers whose restart policy asks for it. Default false.
     pub restart_containers: bool,
+    /// The containers that are created through this engine end when its last handle is dropped or its program ends, however it
+    /// ends, unless they name another lease ([`crate::Engine::lease`]). The next open removes them. Default false.
+    pub ephemeral: bool,
     /// Only for tests: seconds that a process may take from its appearance in a container to its program; default 10.
     #[cfg(feature = "attacks")]
     #[doc(hidden)]
@@ -104,6 +107,7 @@ impl Options {
             small_memory: false,
             large_windows: false,
             restart_containers: false,
+            ephemeral: false,
             #[cfg(feature = "attacks")]
             entry_limit_s: None,
         }

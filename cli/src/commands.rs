@@ -3,8 +3,8 @@
 use crate::Entry;
 use crate::args::Command;
 use crate::{
-    build, completion, containers, create, exec, files, images, login, manual, networks, registry, resources, roots,
-    serve, system, volumes,
+    build, completion, containers, create, exec, files, images, lease, login, manual, networks, registry, resources,
+    roots, serve, system, volumes,
 };
 
 /// Commands that the help lists together.
@@ -17,7 +17,14 @@ struct Group {
 const GROUPS: &[Group] = &[
     Group {
         title: "Containers",
-        entries: &[create::ENTRIES, containers::ENTRIES, exec::ENTRIES, files::ENTRIES, resources::ENTRIES],
+        entries: &[
+            create::ENTRIES,
+            containers::ENTRIES,
+            exec::ENTRIES,
+            files::ENTRIES,
+            resources::ENTRIES,
+            lease::ENTRIES,
+        ],
     },
     Group { title: "Images", entries: &[images::ENTRIES, build::ENTRIES, registry::ENTRIES, login::ENTRIES] },
     Group { title: "Networks", entries: &[networks::ENTRIES] },

@@ -129,6 +129,7 @@ const FLAGS: &[Flag] = &[
     Flag::value(&["cgroup-parent"], "PATH", "control group to put it under"),
     Flag::value(&["log-driver"], "NAME", "json-file, local, none"),
     Flag::value(&["log-opt"], "NAME=VALUE", "an option of the log driver"),
+    Flag::value(&["lease"], "NAME", "end when nobody holds this lease any more (hold): the label coracle.lease"),
     Flag::value(&["cidfile"], "FILE", "write its id to a new file"),
     Flag::value(&["pull"], "WHEN", "fetch the image: missing (the default), always, never"),
     Flag::switch(&["quiet", "q"], "no progress of a pull"),
@@ -136,6 +137,9 @@ const FLAGS: &[Flag] = &[
 
 fn create(globals: &Globals, parsed: &Parsed) -> Outcome {
     let body = body(parsed)?;
+    if globals.ephemeral {
+        return Err(Failure::Usage("--ephemeral: the container would end with this command".into()));
+    }
     let engine = globals.engine()?;
     let id = make(&engine, parsed, &body)?;
     emit(&format!("{id}\n"))?;
@@ -146,6 +150,9 @@ fn run(globals: &Globals, parsed: &Parsed) -> Outcome {
     let keys = DetachKeys::parse(parsed.last("detach-keys").unwrap_or_default())?;
     let mut body = body(parsed)?;
     let detached = parsed.has("detach");
+    if detached && globals.ephemeral {
+        return Err(Failure::Usage("conflicting options: --ephemeral and --detach".into()));
+    }
     if detached && parsed.some("attach").is_some() {
         return Err(Failure::Usage("conflicting options: --attach and --detach".into()));
     }
@@ -374,6 +381,7 @@ fn environment(parsed: &Parsed) -> Result<Vec<String>, Failure> {
 fn labels(parsed: &Parsed) -> Result<StringMap, Failure> {
     let mut entries = lines_of(parsed, "label-file")?;
     entries.extend(parsed.all("label"));
+    entries.extend(parsed.last("lease").map(|name| format!("coracle.lease={name}")));
     Ok(entries.iter().map(|entry| pair(entry)).collect())
 }
 

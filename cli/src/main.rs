@@ -20,6 +20,7 @@ mod exec;
 mod files;
 mod format;
 mod images;
+mod lease;
 mod login;
 mod manual;
 mod mounts;
@@ -139,6 +140,8 @@ pub struct Globals {
     pub small_memory: bool,
     /// `--large-windows`.
     pub large_windows: bool,
+    /// `--ephemeral`.
+    pub ephemeral: bool,
 }
 
 impl Globals {
@@ -162,6 +165,7 @@ impl Globals {
         options.selinux = self.selinux;
         options.small_memory = self.small_memory;
         options.large_windows = self.large_windows;
+        options.ephemeral = self.ephemeral;
         if !self.plugin_dirs.is_empty() {
             options.plugin_dirs = self.plugin_dirs.clone();
         }
@@ -212,6 +216,7 @@ pub const GLOBAL: Command = Command {
         Flag::switch(&["selinux-enabled"], "give containers SELinux labels, by the types of the host's policy"),
         Flag::switch(&["small-memory"], "load, pull and push with less memory, slower"),
         Flag::switch(&["large-windows"], "take what xz -9 and zstd --long compressed, with more memory"),
+        Flag::switch(&["ephemeral"], "end the containers that this command creates when it ends, also by SIGKILL"),
         Flag::switch(&["version", "v"], "print the version"),
     ],
     stops_at_first: true,
@@ -290,6 +295,7 @@ fn dispatch(words: Vec<String>) -> (String, Outcome) {
         plugin_dirs: global.all("plugin-dir").into_iter().map(PathBuf::from).collect(),
         small_memory: global.has("small-memory"),
         large_windows: global.has("large-windows"),
+        ephemeral: global.has("ephemeral"),
     };
     let before = if globals.begins { Before::of(&globals.root) } else { Before::Root };
     let outcome = match args::parse(&entry.command, rest.to_vec()) {

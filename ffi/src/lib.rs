@@ -34,6 +34,7 @@ mod handle;
 mod http;
 mod image;
 mod kinds;
+mod lease;
 mod library;
 mod log;
 mod network;

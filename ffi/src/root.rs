@@ -197,7 +197,8 @@ fn options(root: *const c_char, opt: *const coracle_open_options) -> Outcome<Opt
     }
     // SAFETY: coracle_open_options is a sized struct of integers and pointers.
     let given = unsafe { arg::sized(opt, "opt") }?;
-    arg::flags(given.flags, CORACLE_OPEN_EXISTING | CORACLE_OPEN_LENIENT, "opt.flags")?;
+    arg::flags(given.flags, CORACLE_OPEN_EXISTING | CORACLE_OPEN_LENIENT | CORACLE_OPEN_EPHEMERAL, "opt.flags")?;
+    options.ephemeral = given.flags & CORACLE_OPEN_EPHEMERAL != 0;
     options.create = given.flags & CORACLE_OPEN_EXISTING == 0;
     options.run_dir = arg::optional_path(given.run_dir).map(Into::into);
     let config: Config = arg::json_or_default(given.config_json, "opt.config_json")?;

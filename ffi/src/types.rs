@@ -83,6 +83,10 @@ pub const CORACLE_STDERR: i32 = 2;
 /// newer than it; answers with "Warnings" (or "Warning") name them there. Without it they are EINVALID.
 pub const CORACLE_OPEN_LENIENT: u64 = 2;
 
+/// Flag of coracle_open: containers that are created through this handle end when its last reference is closed or its program
+/// ends, however it ends, unless they name another lease (coracle_lease_hold). The next open removes them.
+pub const CORACLE_OPEN_EPHEMERAL: u64 = 4;
+
 /// Flag of coracle_io: the process itself gets the descriptors that are given, so no byte that goes through them is
 /// copied, logged or seen by others. Of starts and execs without a terminal; a container must have the log driver "none".
 pub const CORACLE_IO_DIRECT: u64 = 1;
@@ -143,7 +147,7 @@ pub struct coracle_open_options {
     /// "restart-containers" (start, after a reboot, those whose restart policy asks for it). Unknown keys are refused.
     /// NULL: the defaults.
     pub config_json: *const c_char,
-    /// Any of CORACLE_OPEN_EXISTING, CORACLE_OPEN_LENIENT, or 0.
+    /// Any of CORACLE_OPEN_EXISTING, CORACLE_OPEN_LENIENT, CORACLE_OPEN_EPHEMERAL, or 0.
     pub flags: u64,
 }
 

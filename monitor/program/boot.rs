@@ -55,6 +55,8 @@ pub struct Supplies {
     pub direct: [i32; 3],
     /// A network namespace that nobody is in yet.
     pub new_network: Fd,
+    /// The reading end of the container's lease, which its holders have open for writing.
+    pub lease: Fd,
 }
 
 impl Supplies {
@@ -67,6 +69,7 @@ impl Supplies {
             (&raw mut (*place).volumes).write([-1; MAX_VOLUMES]);
             (&raw mut (*place).direct).write([-1; 3]);
             (&raw mut (*place).new_network).write(Fd::NONE);
+            (&raw mut (*place).lease).write(Fd::NONE);
         }
     }
 }
@@ -260,6 +263,11 @@ impl Monitor {
                     Some(place) if count == 1 => *place = fds[0],
                     _ => return Err(broken(EINVAL)),
                 },
+                Some(Call::Lease) if count == 1 => {
+                    self.supplies.lease.set(fds[0]);
+                    // The kernel tells the end of a lease without a request for events.
+                    sys::epoll_ctl(self.epoll, ADD, fds[0], 0, life::token(life::LEASE, 0)).map_err(broken)?;
+                }
                 Some(Call::Go) => return Ok(()),
                 _ => return Err(broken(EINVAL)),
             }

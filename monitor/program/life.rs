@@ -24,6 +24,7 @@ pub const TARGET: u32 = 7;
 pub const REPORT: u32 = 8;
 pub const OOM: u32 = 9;
 pub const REQUEST: u32 = 10;
+pub const LEASE: u32 = 11;
 
 /// How long clients may take the rest of the output of a container that ended.
 const LINGER_MS: i32 = 10_000;
@@ -68,6 +69,11 @@ impl Monitor {
             REQUEST => self.link.request_ready(),
             REPORT => self.exec_report(index),
             OOM => self.check_oom(),
+            LEASE => {
+                self.supplies.lease.close();
+                // The last holder is gone: the container ends for good. A container that is ending needs no signal.
+                let _ = self.signal(SIGKILL, true);
+            }
             _ => {}
         }
     }

@@ -146,7 +146,7 @@ impl Monitor {
         Ok(())
     }
 
-    fn signal(&mut self, signal: u32, by_hand: bool) -> Result<()> {
+    pub fn signal(&mut self, signal: u32, by_hand: bool) -> Result<()> {
         if !self.process.runs() {
             if by_hand && self.record.state.status() == Status::Restarting {
                 // The process ended between the caller's look and now: the wait for the restart is to end.

@@ -74,7 +74,7 @@ pub enum Call {
     /// Brings [`crate::wire::STRING_ATTRIBUTES`] as text.
     Attributes,
     /// Ends the boot messages: the start begins. Before this call come [`Call::NewNetwork`] or not, [`Call::Hello`],
-    /// and any number of [`Call::Attach`] and [`Call::Volume`].
+    /// and any number of [`Call::Attach`] and [`Call::Volume`], and at most one [`Call::Lease`].
     Go,
     /// Brings a plan of cgroup operations, a sealed memfd. The operations stand in place of the plan's from the next
     /// start on; the directories are the same.
@@ -98,6 +98,9 @@ pub enum Call {
     /// Before [`Call::Hello`]: the plan will have a network namespace made, which takes the kernel longer than all else
     /// of a start. The monitor makes it while the library makes the plan.
     NewNetwork,
+    /// Among the boot messages: brings the reading end of a FIFO. When no process has the FIFO open for writing any more, the
+    /// monitor ends the container, and no restart follows.
+    Lease,
 }
 
 impl Call {
@@ -126,6 +129,7 @@ impl Call {
             Call::HoldOff => (22, [0; 3]),
             Call::EndInput => (23, [0; 3]),
             Call::NewNetwork => (24, [0; 3]),
+            Call::Lease => (25, [0; 3]),
         }
     }
 
@@ -157,6 +161,7 @@ impl Call {
             22 => Call::HoldOff,
             23 => Call::EndInput,
             24 => Call::NewNetwork,
+            25 => Call::Lease,
             _ => return None,
         })
     }
@@ -191,6 +196,7 @@ mod tests {
             Call::HoldOff,
             Call::EndInput,
             Call::NewNetwork,
+            Call::Lease,
         ];
         for call in calls {
             let bytes = call.request().to_bytes();
@@ -198,6 +204,6 @@ mod tests {
         }
         // Every number that is known is that of a call above; others are not calls.
         let known = (0..100).filter(|&what| Call::of(&Request { what, ..Call::Hello.request() }).is_some());
-        assert_eq!(known.collect::<Vec<_>>(), (1..=13).chain(20..=24).collect::<Vec<_>>());
+        assert_eq!(known.collect::<Vec<_>>(), (1..=13).chain(20..=25).collect::<Vec<_>>());
     }
 }

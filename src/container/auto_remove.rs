@@ -2,7 +2,7 @@
 //! such a container. If no engine does, the next call that looks at it removes it: an open, a list, an inspect, a wait
 //! or a look-up by name. A monitor never removes one, because it opens no database.
 
-use super::{Finder, Snapshot};
+use super::{Finder, Leases, Snapshot};
 use crate::error::Result;
 use crate::launch::monitor::Failure;
 use crate::store::containers::{self as table, ContainerRow};
@@ -24,14 +24,23 @@ pub(crate) enum Fate {
     Busy,
 }
 
-/// Whether a container must be removed now: it has ended, and it ran at least once or its start failed.
-pub(super) fn is_over(found: &Snapshot) -> bool {
+/// Whether a container must be removed now: it has ended, and it ran at least once, its start failed, or nobody holds its
+/// lease.
+fn is_over(found: &Snapshot, leases: &Leases) -> bool {
+    if found.now.is_live() {
+        return false;
+    }
     let state = &found.now.state;
     let begun = state.started_ns != 0 || state.exit_code != 0 || state.failure != Failure::default();
-    found.spec.host_config.auto_remove && begun && !found.now.is_live()
+    found.spec.host_config.auto_remove && begun || leases.has_ended(found.spec.lease.as_ref())
 }
 
 impl Finder {
+    /// Whether a container must be removed now.
+    pub(super) fn is_over(&self, found: &Snapshot) -> bool {
+        is_over(found, &self.register.leases)
+    }
+
     /// Removes a container if it has ended and is marked for removal. Never waits for a lock.
     fn reap(&self, row: &ContainerRow) -> Result<Fate> {
         let Some(busy) = self.register.states.locks.try_busy(row.slot)? else { return Ok(Fate::Busy) };
@@ -46,7 +55,7 @@ impl Finder {
             found = self.register.refresh(found)?;
         }
         // The state is read under the lock: no start can come from here on.
-        if !is_over(&found) {
+        if !self.is_over(&found) {
             return Ok(Fate::Stays);
         }
         if self.register.states.locks.is_end_held(found.row.slot)? {
@@ -88,13 +97,13 @@ impl Finder {
     /// Whether a look at a container finds it removed, because it had ended. A failed removal does not make the look
     /// fail.
     pub(super) fn is_gone_by_now(&self, found: &Snapshot) -> bool {
-        is_over(found) && matches!(self.reap_soon(&found.row), Ok(Fate::Gone))
+        self.is_over(found) && matches!(self.reap_soon(&found.row), Ok(Fate::Gone))
     }
 
     /// Removes the containers of a list that have ended and are marked for removal, and returns the others. A container
     /// that another call holds is left out: that call removes it, or has begun to.
     pub(super) fn without_the_ended(&self, mut found: Vec<Snapshot>) -> Vec<Snapshot> {
-        found.retain(|found| !is_over(found) || !matches!(self.reap(&found.row), Ok(Fate::Gone | Fate::Busy)));
+        found.retain(|found| !self.is_over(found) || !matches!(self.reap(&found.row), Ok(Fate::Gone | Fate::Busy)));
         found
     }
 

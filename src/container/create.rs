@@ -54,6 +54,8 @@ pub(crate) struct Creator {
     pub(super) host: Arc<cgroup::HostFacts>,
     pub(super) images: Arc<Images>,
     pub(super) options: Arc<Options>,
+    /// The engine's own lease.
+    pub(super) lease: Option<String>,
 }
 
 impl Creator {
@@ -101,6 +103,7 @@ impl Creator {
             spec.host_config = spec.host_config.changed(|host| host.privileged = true)?;
         }
         self.check_owners(&mut spec)?;
+        self.register.leases.held(spec.lease.as_ref())?;
         Ok((spec, warnings))
     }
 
@@ -253,6 +256,7 @@ impl Creator {
             remap: self.options.userns_remap,
             apparmor: apparmor::for_containers(self.options.apparmor.as_deref()).map(str::to_owned),
             selinux: self.labels.are_labelled(),
+            lease: self.lease.clone(),
             host: cgroup::HostFacts::clone(&self.host),
         }
     }
@@ -328,6 +332,7 @@ fn written(spec: &Spec) -> Result<String> {
 /// Copies the decisions of the old spec that still hold into a changed one.
 fn keep_decided(changed: &mut Spec, old: &Spec) {
     changed.image_name = old.image_name.clone();
+    changed.lease.clone_from(&old.lease);
     // If the labels differ, the start decides them anew.
     let label_of = |host: &DecidedHost| {
         (host.security_opt.clone(), host.privileged, host.modes().pid.clone(), host.modes().ipc.clone())

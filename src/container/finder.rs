@@ -1,6 +1,6 @@
 //! Finding containers, and locking them for changes.
 
-use super::{Crashes, Register, Removals, Snapshot, auto_remove, no_such, start};
+use super::{Crashes, Register, Removals, Snapshot, no_such, start};
 use crate::error::Result;
 use crate::op::Op;
 use crate::store::containers as table;
@@ -61,7 +61,7 @@ impl Finder {
     /// Finds a container and locks it for a change. The returned state was read under the lock.
     pub(super) fn lock(&self, reference: &str, op: Option<&Op>) -> Result<(Busy, Snapshot)> {
         let (busy, found) = self.lock_any(reference, op)?;
-        if !auto_remove::is_over(&found) || self.register.states.locks.is_end_held(found.row.slot)? {
+        if !self.is_over(&found) || self.register.states.locks.is_end_held(found.row.slot)? {
             return Ok((busy, found.whole()?));
         }
         drop(busy);

@@ -28,6 +28,7 @@ mod health;
 mod host_files;
 mod inspect;
 mod labels;
+mod lease;
 mod links;
 pub(crate) mod list;
 mod monitors;
@@ -76,6 +77,8 @@ use groups::Groups;
 use host_files::HostFiles;
 use inspect::Views;
 use labels::Labelling;
+pub use lease::Lease;
+use lease::Leases;
 use links::Links;
 use monitors::Monitors;
 use network::Connections;
@@ -183,13 +186,21 @@ impl Snapshot {
 
 impl Containers {
     /// Opens the containers of a root: makes missing directories, and repairs the consequences of a crash or a reboot.
-    pub(crate) fn open(root: PathBuf, claim: Claim, options: Options, shared: Shared) -> Result<Containers> {
+    /// `lease`: the name of the engine's own lease, with which its containers end.
+    pub(crate) fn open(
+        root: PathBuf,
+        claim: Claim,
+        options: Options,
+        shared: Shared,
+        lease: Option<String>,
+    ) -> Result<Containers> {
         let Shared { db, images, journal, volumes } = shared;
         let run = &claim.run;
         for dir in [root.join("containers"), run.join("c"), run.join("x")] {
             dirs::make(&dir)?;
         }
         let base = dirs::base_layer(&root)?;
+        let leases = Leases::open(run)?;
         let states = Arc::new(States::open(&root, run)?);
         let stored = (db.clone(), states.clone(), journal.clone());
         let networks = Arc::new(Networks::open(stored, &root, &claim, &options));
@@ -199,7 +210,7 @@ impl Containers {
         let program = MonitorProgram::with_switches(options.switches());
         let (options, leftovers) = (Arc::new(options), Arc::new(Leftovers::default()));
         let places = group!(Places = images; root, claim, base);
-        let register = group!(Register = places options; db, states, journal, specs: specs::Specs::default());
+        let register = group!(Register = places options; db, states, journal, specs: specs::Specs::default(), leases);
         let monitors = group!(Monitors = places register);
         let groups = group!(Groups = places; hierarchies);
         let storage = group!(Storage = places);
@@ -221,7 +232,7 @@ impl Containers {
         let execs = group!(Execs = register monitors exec_records finder planner; swept: Mutex::default());
         let starter = group!(Starter = places register monitors crashes finder labels confinement mounts links
             host_files planner networks options; program);
-        let creator = group!(Creator = places register storage finder labels mounts links host images options);
+        let creator = group!(Creator = places register storage finder labels mounts links host images options; lease);
         let updater = group!(Updater = register monitors groups finder host);
         let stopper = group!(Stopper = register monitors finder starter networks);
         let connections = group!(Connections = register monitors finder host_files planner networks);

@@ -15,6 +15,10 @@ use std::sync::Arc;
 
 /// Whether the restart policy asks for a start after a boot. Containers that a user stopped need the policy `always`.
 fn starts_after_boot(found: &Snapshot) -> bool {
+    // Nobody held its lease over the boot.
+    if found.spec.lease.is_some() {
+        return false;
+    }
     let state = &found.now.state;
     let manual = state.flags & STATE_MANUAL != 0;
     match spec::restart_policy(&found.spec.host_config.restart_policy) {
@@ -86,6 +90,7 @@ impl Recovery {
     /// Removes directories that belong to no container: those of interrupted creates and removals. Directories that
     /// cannot be removed now are noted.
     pub(crate) fn sweep(&self) -> Result<()> {
+        self.register.leases.sweep()?;
         let parents = [self.places.root.join("containers"), self.places.claim.run.join("c")];
         let found = parents.iter().map(|parent| dirs::names(parent)).collect::<Result<Vec<_>>>()?;
         // Read after the directories, so that a row that was added between the two reads is known.

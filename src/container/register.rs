@@ -1,7 +1,7 @@
 //! The stored containers: rows, specs and state records; their events.
 
 use super::spec::Spec;
-use super::{Places, Snapshot, Stored, no_such, snapshot_of, specs};
+use super::{Leases, Places, Snapshot, Stored, no_such, snapshot_of, specs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Journal;
 use crate::image::ImageUser;
@@ -22,6 +22,7 @@ pub(crate) struct Register {
     pub(super) specs: specs::Specs,
     pub(super) places: Arc<Places>,
     pub(super) options: Arc<Options>,
+    pub(super) leases: Leases,
 }
 
 impl Register {
@@ -136,6 +137,11 @@ impl Register {
     /// The file whose closing may mean that a monitor has ended.
     pub(crate) fn alive_path(&self) -> &std::path::Path {
         self.states.alive_path()
+    }
+
+    /// The root's leases.
+    pub(crate) fn leases(&self) -> &Leases {
+        &self.leases
     }
 
     /// The database of the containers.

@@ -98,6 +98,24 @@ pub(crate) struct Spec {
     pub process_label: String,
     /// The SELinux label of the container's files; empty: not decided yet.
     pub mount_label: String,
+    /// The lease with which it ends and goes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease: Option<LeaseMark>,
+}
+
+/// The lease of a container, as its spec has it.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LeaseMark {
+    pub name: String,
+    /// Always true: by this word the index of containers that go finds the container (`SCHEMA_AUTO_REMOVED`).
+    #[serde(rename = "AutoRemove")]
+    goes: bool,
+}
+
+impl LeaseMark {
+    pub(crate) fn new(name: impl Into<String>) -> LeaseMark {
+        LeaseMark { name: name.into(), goes: true }
+    }
 }
 
 impl Spec {
@@ -165,6 +183,8 @@ pub(crate) struct Defaults {
     pub apparmor: Option<String>,
     /// Containers have SELinux labels.
     pub selinux: bool,
+    /// The lease of containers that name none.
+    pub lease: Option<String>,
     /// The limits that the host can set: other limits are dropped with a warning.
     pub host: HostFacts,
 }
@@ -233,6 +253,7 @@ pub(crate) fn resolve(
         damage: String::new(),
         process_label: String::new(),
         mount_label: String::new(),
+        lease: defaults.lease_of(&request.config)?,
         config,
         host_config,
     };

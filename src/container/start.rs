@@ -100,6 +100,7 @@ impl Starter {
         (rows, cols): (u16, u16),
     ) -> std::result::Result<(), StartFailure> {
         let lock = self.monitors.lock_alive(found)?;
+        self.register.leases.held(found.spec.lease.as_ref())?;
         let found = &self.decide(found)?;
         self.links.check_links(found)?;
         self.monitors.let_go_of_root(found)?;
@@ -183,6 +184,8 @@ impl Starter {
         let run_dir = self.places.open_run_dir(&found.row.id)?;
         let container_dir = dirs::open(&self.places.dir(&found.row.id))?;
         let events = self.register.journal.appender()?;
+        // Looked at as late as can be: from here on the monitor looks.
+        let lease = self.register.leases.held(found.spec.lease.as_ref())?;
         let mut sessions = parked_sessions(&self.places, &found.row.id)?;
         sessions.extend(session);
         let boot = Boot {
@@ -194,6 +197,7 @@ impl Starter {
             lock,
             namespaces: joined.fds,
             volumes: held.iter().map(|volume| &volume.namespace).collect(),
+            lease,
             sessions,
             boot_id: self.register.states.boot_id(),
         };

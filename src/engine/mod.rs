@@ -10,6 +10,7 @@ mod ends;
 mod events;
 mod exec;
 mod images;
+mod leases;
 mod networks;
 mod prune;
 mod reaper;
@@ -18,7 +19,7 @@ mod system;
 mod volumes;
 mod wait;
 
-pub use crate::container::Io;
+pub use crate::container::{Io, Lease};
 pub use crate::op::Changed;
 pub use crate::options::{Options, UsernsRemap};
 pub use crate::store::Durability;
@@ -73,6 +74,8 @@ pub(crate) struct Inner {
     reaper: reaper::Reaper,
     /// The damage that was found in the store when the root was opened.
     damage: Vec<String>,
+    /// Ends the containers of an ephemeral engine when it is dropped.
+    _lease: Option<Lease>,
     /// Descriptors that keep the library's files off the numbers 0 to 2.
     _standard_places: Vec<OwnedFd>,
 }
@@ -109,7 +112,9 @@ impl Engine {
         let damage = images.verifier.damage_seen()?;
         let volumes = Arc::new(Volumes::open(&root, db.clone(), journal.clone(), options.durability)?);
         let shared = Shared { db, images: images.clone(), journal: journal.clone(), volumes: volumes.clone() };
-        let containers = Containers::open(root, claim, options.clone(), shared)?;
+        let lease = options.ephemeral.then(|| Lease::of_engine(&claim.run)).transpose()?;
+        let own = lease.as_ref().map(|lease| lease.name().to_owned());
+        let containers = Containers::open(root, claim, options.clone(), shared, own)?;
         let containers = Arc::new(containers);
         let reaper = reaper::Reaper::new()?;
         for found in containers.finder.reap_all()? {
@@ -124,6 +129,7 @@ impl Engine {
             containers,
             reaper,
             damage,
+            _lease: lease,
             _standard_places,
         })))
     }

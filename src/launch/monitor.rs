@@ -64,6 +64,8 @@ pub(crate) struct Boot<'a> {
     pub namespaces: Vec<OwnedFd>,
     /// Mount namespaces of volumes, in the order of their indices.
     pub volumes: Vec<&'a OwnedFd>,
+    /// The reading end of the container's lease.
+    pub lease: Option<OwnedFd>,
     /// Sessions to attach before the process runs.
     pub sessions: Vec<Streams>,
     pub boot_id: [u8; 16],
@@ -130,6 +132,9 @@ pub(crate) fn start(Waiting(ours): Waiting, plan: &Plan, boot: Boot<'_>) -> std:
     drop(boot.lock);
     for (index, volume) in boot.volumes.iter().enumerate() {
         hand(Call::Volume { index: index as u32 }.request(), &[volume.as_raw_fd()])?;
+    }
+    if let Some(lease) = &boot.lease {
+        hand(Call::Lease.request(), &[lease.as_raw_fd()])?;
     }
     for session in &boot.sessions {
         hand(Call::Attach { streams: session.mask }.request(), &session.raw())?;

@@ -126,7 +126,8 @@ const OF_NEW_ROOTS: [&str; 14] = [
     KEPT,
 ];
 /// Files that an engine makes in a new run directory.
-const OF_NEW_RUNS: [&str; 9] = ["x", "c", "net", "net.lock", "events", "making", "busy", super::states::NAME, NAME];
+const OF_NEW_RUNS: [&str; 10] =
+    ["x", "c", "leases", "net", "net.lock", "events", "making", "busy", super::states::NAME, NAME];
 
 impl Claim {
     /// Removes the files of a root that nobody else uses, and in which nothing is but what its first open made; answers

@@ -81,6 +81,7 @@ static void every_function(coracle *c, int32_t code) {
     STATUS(code, coracle_network_inspect(c, "x", &s, &err));
     STATUS(code, coracle_network_create(c, "{}", NULL, &s, NULL, &err));
     STATUS(code, coracle_network_remove(c, "x", NULL, &err));
+    STATUS(code, coracle_lease_hold(c, "x", &(int32_t){0}, &err));
     STATUS(code, coracle_network_release(c, NULL, &err));
     STATUS(code, coracle_network_repair(c, NULL, &err));
     STATUS(code, coracle_network_connect(c, "x", "{}", NULL, &err));
@@ -255,6 +256,7 @@ static void every_text(coracle *c, const char *bad) {
     STATUS(CORACLE_EINVALID, coracle_container_commit(c, bad, NULL, NULL, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_volume_inspect(c, bad, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_volume_remove(c, bad, NULL, &err));
+    STATUS(CORACLE_EINVALID, coracle_lease_hold(c, bad, &(int32_t){0}, &err));
     STATUS(CORACLE_EINVALID, coracle_image_search(c, bad, NULL, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_image_inspect(c, bad, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_image_history(c, bad, &s, &err));
@@ -431,7 +433,7 @@ static void arguments(coracle *engine, char **argv) {
     MESSAGE(CORACLE_EINVALID, coracle_open(argv[1], &options, &other, &err), "durability");
     options.config_json = "{\"data-root\":\"/\"}";
     MESSAGE(CORACLE_EINVALID, coracle_open(argv[1], &options, &other, &err), "data-root");
-    options.config_json = NULL, options.flags = 4;
+    options.config_json = NULL, options.flags = 1 << 20;
     MESSAGE(CORACLE_EINVALID, coracle_open(argv[1], &options, &other, &err), "opt.flags");
     CHECK(coracle_set_log(99, NULL, NULL, NULL, &err) == CORACLE_EINVALID, "");
     CHECK(!strcmp(coracle_status_name(-7004), "NOT_FOUND") && !strcmp(coracle_status_name(12345), "UNKNOWN"), "");

@@ -33,6 +33,7 @@ mod import_docker;
 mod isolation;
 mod kills;
 mod later_fields;
+mod leases;
 mod lifecycle;
 mod limits;
 mod logs;

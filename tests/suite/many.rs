@@ -223,7 +223,7 @@ pub(crate) fn kill_monitor(root: &Root, id: &str) {
 }
 
 /// A process is gone, or is a zombie that nobody here is the parent of.
-fn has_ended(pid: i32) -> bool {
+pub(crate) fn has_ended(pid: i32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, |stat| stat.contains(") Z "))
 }
 

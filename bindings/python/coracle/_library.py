@@ -109,6 +109,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "op_fd": (c_int32, [_h]),
     "op_result": (c_int32, [_h, POINTER(Result), _err]),
     "container_list": (c_int32, [_h, _s, _out_s, _err]),
+    "lease_hold": (c_int32, [_h, _s, _out_i, _err]),
     "container_create": (c_int32, [_h, _s, _s, _h, _out_s, _out_s, _err]),
     "container_inspect": (c_int32, [_h, _s, c_int32, _out_s, _err]),
     "container_start": (c_int32, [_h, _s, POINTER(Io), _h, _out_h, _err]),

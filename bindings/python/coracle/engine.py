@@ -85,6 +85,15 @@ class Engine:
             )
             return answer
 
+    def lease(self, name: str) -> int:
+        """Holds a lease: a descriptor, the caller's to close with os.close().
+
+        A container with the label "coracle.lease" of that name ends when no process has such a descriptor open any more.
+        """
+        fd = c_int32(-1)
+        call("lease_hold", self.pointer, text(name), byref(fd))
+        return fd.value
+
     def network_repair(self) -> None:
         """Puts back what another program took of networks: the firewall's rules (`nft flush ruleset` takes all), bridges."""
         call("network_repair", self.pointer, None)
@@ -200,6 +209,8 @@ class Server:
 _EXISTING = 1
 #: CORACLE_OPEN_LENIENT
 _LENIENT = 2
+#: CORACLE_OPEN_EPHEMERAL
+_EPHEMERAL = 4
 
 
 def open(
@@ -209,6 +220,7 @@ def open(
     durability: Optional[str] = None,
     create: bool = True,
     lenient: bool = False,
+    ephemeral: bool = False,
     **config: Any,
 ) -> Engine:
     """Opens an engine root, a directory, and makes it if it is not there; with create=False that is `NotFound`.
@@ -216,6 +228,7 @@ def open(
     run_dir: a directory on tmpfs. durability: "full" (what was acknowledged survives a power cut), "normal" or "off".
     lenient: members of bodies and queries that this library does not know are passed over, and told by the warnings of
     answers; without it they are Invalid.
+    ephemeral: containers created here end when the engine is closed or this program ends, however it ends.
     Further arguments, by the names of the header's `config_json`: log_driver, log_opts, cgroup_parent, userns_remap,
     apparmor, selinux_enabled, ip, plugin_dirs, labels, insecure_registries, registry_mirrors, http_proxy, https_proxy,
     no_proxy, small_memory, large_windows, relay_loopback, leave_docker_user, restart_containers.
@@ -224,7 +237,7 @@ def open(
         config["durability"] = durability
     config = {name.replace("_", "-"): value for name, value in config.items()}
     run = None if run_dir is None else os.fsencode(run_dir)
-    flags = (0 if create else _EXISTING) | (_LENIENT if lenient else 0)
+    flags = (0 if create else _EXISTING) | (_LENIENT if lenient else 0) | (_EPHEMERAL if ephemeral else 0)
     options = OpenOptions(sizeof(OpenOptions), run, document(config), flags)
     engine = c_void_p()
     call("open", os.fsencode(root), byref(options), byref(engine))

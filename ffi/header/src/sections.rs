@@ -89,6 +89,7 @@ const SECTIONS: &[Section] = &[
             "coracle",
             "CORACLE_OPEN_EXISTING",
             "CORACLE_OPEN_LENIENT",
+            "CORACLE_OPEN_EPHEMERAL",
             "coracle_open_options",
             "CORACLE_OPEN_OPTIONS_INIT",
             "coracle_open",
@@ -134,6 +135,7 @@ const SECTIONS: &[Section] = &[
                 files. Logs have a section of their own.",
         items: &[
             "coracle_container_create",
+            "coracle_lease_hold",
             "coracle_io",
             "CORACLE_IO_INIT",
             "CORACLE_IO_DIRECT",
