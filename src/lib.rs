@@ -56,7 +56,7 @@ pub use container::Archive;
 pub use container::StatsStream;
 pub use engine::{
     AttachOptions, BegunStop, Changed, ContainerStop, ContainerWait, Durability, Engine, ExecWait, Io, Lease, Options,
-    Session, SessionRead, Started, UsernsRemap, version,
+    Session, SessionRead, Started, UsernsRemap, host_report, version,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use event::EventStream;

@@ -3,8 +3,8 @@
 use crate::Entry;
 use crate::args::Command;
 use crate::{
-    build, completion, containers, create, exec, files, images, lease, login, manual, networks, registry, resources,
-    roots, serve, system, volumes,
+    build, check, completion, containers, create, exec, files, images, lease, login, manual, networks, registry,
+    resources, roots, serve, system, volumes,
 };
 
 /// Commands that the help lists together.
@@ -31,7 +31,14 @@ const GROUPS: &[Group] = &[
     Group { title: "Volumes", entries: &[volumes::ENTRIES] },
     Group {
         title: "Engine",
-        entries: &[system::ENTRIES, roots::ENTRIES, serve::ENTRIES, completion::ENTRIES, manual::ENTRIES],
+        entries: &[
+            system::ENTRIES,
+            check::ENTRIES,
+            roots::ENTRIES,
+            serve::ENTRIES,
+            completion::ENTRIES,
+            manual::ENTRIES,
+        ],
     },
 ];
 

@@ -12,6 +12,7 @@ macro_rules! complain {
 
 mod args;
 mod build;
+mod check;
 mod commands;
 mod completion;
 mod containers;

@@ -42,6 +42,7 @@ mod op;
 mod pool;
 mod query;
 mod registry;
+mod report;
 mod root;
 mod server;
 mod session;

@@ -186,7 +186,7 @@ fn lenient(opt: *const coracle_open_options) -> Outcome<bool> {
     Ok(unsafe { arg::sized(opt, "opt") }?.flags & CORACLE_OPEN_LENIENT != 0)
 }
 
-fn options(root: *const c_char, opt: *const coracle_open_options) -> Outcome<Options> {
+pub(crate) fn options(root: *const c_char, opt: *const coracle_open_options) -> Outcome<Options> {
     let root = arg::optional_path(root).ok_or_else(|| Failure::invalid("root is NULL"))?;
     if root.as_os_str().is_empty() {
         return Err(Failure::invalid("root is empty"));

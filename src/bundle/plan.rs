@@ -113,6 +113,7 @@ impl Made<'_> {
                 net: namespaces.net,
                 keep_net: false,
                 own_cgroups: namespaces.own_cgroups,
+                loopback: true,
                 net_requests: Vec::new(),
                 resolver: None,
                 networks: Vec::new(),

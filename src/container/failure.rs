@@ -11,6 +11,8 @@ pub(super) struct StartFailure {
     pub error: Error,
     /// The exit code that the container gets.
     pub exit_code: i32,
+    /// The step of the launch that failed; the default: the start did not come to the launch.
+    pub failure: Failure,
 }
 
 /// The exit code if the program was not found.
@@ -22,7 +24,7 @@ const NOT_STARTED: i32 = 128;
 
 impl StartFailure {
     fn with_code(error: Error, exit_code: i32) -> StartFailure {
-        StartFailure { error, exit_code }
+        StartFailure { error, exit_code, failure: Failure::default() }
     }
 }
 
@@ -142,9 +144,9 @@ pub(super) fn of_start(failure: Failure, sentence: &str, spec: &Spec) -> StartFa
     // Nothing has run that could have removed the devices: only a mount can have hidden them.
     if sentence == STREAMS && matches!(failure.errno, libc::ENOENT | libc::ENOTDIR | libc::EINVAL) {
         let text = format!("{sentence}: a link of the image led a mount onto /dev or a device of the container's own");
-        return Error::internal(text).into();
+        return StartFailure { failure, ..Error::internal(text).into() };
     }
-    explain(failure, sentence, &spec.path, &spec.config.user, &groups)
+    StartFailure { failure, ..explain(failure, sentence, &spec.path, &spec.config.user, &groups) }
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ mod create;
 mod dirs;
 mod exec;
 mod exec_records;
+mod explain;
 mod failure;
 mod finder;
 mod freeze;
@@ -71,6 +72,7 @@ use create::Creator;
 use exec::Execs;
 pub(crate) use exec::RunningExec;
 use exec_records::ExecRecords;
+use explain::Explainer;
 use finder::Finder;
 use freeze::Freezer;
 use groups::Groups;
@@ -155,6 +157,7 @@ pub(crate) struct Containers {
     pub(crate) build_steps: Arc<BuildSteps>,
     pub(crate) copies: Arc<Copies>,
     pub(crate) sampler: Arc<Sampler>,
+    pub(crate) explainer: Arc<Explainer>,
     pub(crate) recovery: Arc<Recovery>,
     /// Directories that could not be removed.
     pub(crate) leftovers: Arc<Leftovers>,
@@ -242,6 +245,7 @@ impl Containers {
         let build_steps = group!(BuildSteps = places register monitors finder files starter waits creator
             remover images);
         let copies = group!(Copies = places register finder freezer);
+        let explainer = group!(Explainer = finder planner);
         let sampler = group!(Sampler = groups finder);
         let recovery = group!(Recovery = places register removals finder starter connections build_steps
             networks options);
@@ -267,6 +271,7 @@ impl Containers {
             build_steps,
             copies,
             sampler,
+            explainer,
             recovery,
             leftovers,
             networks,

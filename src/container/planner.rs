@@ -8,7 +8,7 @@ use super::spec::{
 };
 use super::{Confinement, Finder, Groups, Labelling, Links, Places, Register, Snapshot, VolumeMounts, dirs};
 use crate::error::{Error, Result};
-use crate::kernel::process;
+use crate::kernel::{probe, process};
 use crate::launch::monitor::sentence;
 use crate::launch::plan::{self, Log, Mount, Namespace, Program, Rlimit};
 use crate::launch::{capability, cgroup, devices};
@@ -276,6 +276,8 @@ impl Planner {
             uts: if host.modes().uts == UtsMode::Host { Namespace::Host } else { Namespace::New },
             net: joined.net,
             own_cgroups: host.modes().cgroupns == CgroupnsMode::Private,
+            // A user namespace of the container's has the right by itself.
+            loopback: self.confinement.users(spec).is_some() || probe::may_change_networks(),
             net_requests: requests(networks),
             resolver: self.resolver(found, networks)?,
             // A monitor does not talk to plugins: interfaces that plugins made stay.

@@ -11,8 +11,8 @@ use super::{
     Confinement, Crashes, Finder, HostFiles, Labelling, Links, Monitors, Places, Planner, Register, Snapshot,
     VolumeMounts, dirs,
 };
-use crate::error::{Error, Result};
-use crate::kernel::process;
+use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::{probe, process};
 use crate::launch::monitor::{
     Boot, Failure, MonitorProgram, START_LIMIT, StartError, Streams, late, sentence, spawn, start,
 };
@@ -80,10 +80,10 @@ impl Starter {
         let started = self.try_start(found, session, size);
         match started {
             Ok(()) => self.register.set_error(found, ""),
-            Err(StartFailure { error, exit_code: code }) => {
+            Err(StartFailure { error, exit_code: code, failure }) => {
                 // The end of their streams tells waiting clients that the start failed.
                 let _ = parked_sessions(&self.places, &found.row.id);
-                let state = State { exit_code: code, ..found.now.state };
+                let state = State { exit_code: code, failure, ..found.now.state };
                 self.register.states.write(found.row.slot, State { id: id_head(&found.row.id), ..state })?;
                 self.register.set_error(found, error.message())?;
                 // As engine 1.12 did: clients remove the container after this event.
@@ -263,6 +263,10 @@ impl Starter {
     fn join_networks(&self, found: &Snapshot) -> Result<Joined> {
         if mode(&found.spec) != Mode::Networks {
             return Ok(Joined::default());
+        }
+        if !probe::may_change_networks() {
+            let text = "CAP_NET_ADMIN is missing, which networks take: the network modes none and host work without";
+            return Err(Error::new(ErrorKind::Forbidden, text).in_area("network"));
         }
         let host = &found.spec.host_config;
         self.networks.endpoints.join(&Joining {

@@ -115,6 +115,12 @@ impl Engine {
     pub fn container_rename(&self, id: &str, name: &str) -> Result<()> {
         self.0.containers.remover.rename(id, name)
     }
+    /// The container's launch in words, one line a step, with the kernel's answer to the step at which the last start failed.
+    ///
+    /// Errors: another container whose namespaces it shares does not run.
+    pub fn container_explain(&self, id: &str) -> Result<LaunchPlan> {
+        self.0.containers.explainer.explain(id)
+    }
     /// The container's processes as `ps` shows them on the host; `ps_args` default `-ef`.
     pub fn container_top(&self, id: &str, ps_args: &str) -> Result<Top> {
         self.0.containers.views.top(id, ps_args)

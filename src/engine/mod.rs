@@ -14,6 +14,7 @@ mod leases;
 mod networks;
 mod prune;
 mod reaper;
+mod report;
 mod session;
 mod system;
 mod volumes;
@@ -24,6 +25,7 @@ pub use crate::op::Changed;
 pub use crate::options::{Options, UsernsRemap};
 pub use crate::store::Durability;
 pub use ends::{BegunStop, ContainerStop, ExecWait};
+pub use report::host_report;
 pub use session::{Session, SessionRead};
 pub use system::version;
 pub use wait::ContainerWait;
@@ -90,7 +92,11 @@ impl Engine {
     }
 
     /// Opens a root with options: see [`Engine::open`].
-    pub fn open_with(mut options: Options) -> Result<Engine> {
+    pub fn open_with(options: Options) -> Result<Engine> {
+        Engine::opened(options).map_err(report::pointed)
+    }
+
+    fn opened(mut options: Options) -> Result<Engine> {
         #[cfg(feature = "attacks")]
         crate::options::switch_walls_off()?;
         options.registry.proxies = options.registry.proxies.or_of_environment();
@@ -104,6 +110,7 @@ impl Engine {
         options.selinux.then(selinux::Policy::read).transpose()?;
         let _standard_places = crate::kernel::fd::occupy_standard_places()?;
         let root = dirs::root(&options)?;
+        crate::kernel::probe::holds_layers(&root)?;
         options.userns_remap.map_or(Ok(()), |_| UsernsRemap::check_root(&root, release))?;
         let db = Arc::new(Db::open(&root, options.durability)?);
         let claim = dirs::claim(&options, &root, &db)?;

@@ -1,6 +1,6 @@
 //! The engine itself: what `docker version` and `docker info` show.
 
-mod facts;
+pub(super) mod facts;
 mod id;
 
 use super::{Engine, dirs};

@@ -9,22 +9,48 @@ use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 
-/// Capabilities that creating and running containers takes, by their kernel numbers.
-const CAPABILITIES: [(u32, &str); 13] = [
-    (0, "CAP_CHOWN"),
-    (1, "CAP_DAC_OVERRIDE"),
-    (3, "CAP_FOWNER"),
-    (4, "CAP_FSETID"),
-    (5, "CAP_KILL"),
-    (6, "CAP_SETGID"),
-    (7, "CAP_SETUID"),
-    (8, "CAP_SETPCAP"),
-    (12, "CAP_NET_ADMIN"),
-    (18, "CAP_SYS_CHROOT"),
-    (21, "CAP_SYS_ADMIN"),
-    (27, "CAP_MKNOD"),
-    (31, "CAP_SETFCAP"),
+/// A capability that creating and running containers takes.
+pub(crate) struct Capability {
+    /// The kernel's number.
+    pub number: u32,
+    pub name: &'static str,
+    /// The loss without it.
+    pub loss: &'static str,
+}
+
+const fn capability(number: u32, name: &'static str, loss: &'static str) -> Capability {
+    Capability { number, name, loss }
+}
+
+/// The number of the one that an engine can do without.
+const NET_ADMIN: u32 = 12;
+
+pub(crate) const CAPABILITIES: [Capability; 13] = [
+    capability(0, "CAP_CHOWN", "images cannot be unpacked with their owners"),
+    capability(1, "CAP_DAC_OVERRIDE", "files of containers' users cannot be read or written"),
+    capability(3, "CAP_FOWNER", "modes and times of files of other users cannot be set"),
+    capability(4, "CAP_FSETID", "set-id bits of files in images are lost"),
+    capability(5, "CAP_KILL", "containers of other users cannot be stopped"),
+    capability(6, "CAP_SETGID", "processes cannot become the groups of a container"),
+    capability(7, "CAP_SETUID", "processes cannot become the user of a container"),
+    capability(8, "CAP_SETPCAP", "processes cannot give up their rights"),
+    capability(
+        12,
+        "CAP_NET_ADMIN",
+        "networks, published ports and the loopback interface: containers need the network mode none (then without a loopback interface) or host",
+    ),
+    capability(18, "CAP_SYS_CHROOT", "processes cannot be confined to a root file system"),
+    capability(21, "CAP_SYS_ADMIN", "no namespace and no mount can be made"),
+    capability(27, "CAP_MKNOD", "devices of containers cannot be made"),
+    capability(31, "CAP_SETFCAP", "capabilities of files in images are lost"),
 ];
+
+impl Capability {
+    /// Whether nothing works without it.
+    pub(crate) fn is_needed(&self) -> bool {
+        self.number != NET_ADMIN
+    }
+}
 
 /// A system call: its name, the release that brought it, and arguments that it refuses.
 type Call = (&'static str, libc::c_long, (u32, u32), [libc::c_long; 5]);
@@ -53,17 +79,61 @@ const CALLS: [Call; 10] = [
 /// system that the kernel lacks.
 pub(crate) fn check() -> Result<()> {
     check_capabilities(effective_capabilities()?)?;
-    for (name, number, since, arguments) in &CALLS {
-        if !is_there(*number, arguments) {
-            return Err(missing_call(name, *since, release()));
-        }
+    match calls().find_map(|(_, missing)| missing) {
+        Some(error) => Err(error),
+        None => check_overlay(),
     }
-    check_overlay()
+}
+
+/// Each call that the library needs, with the error if this kernel does not have it.
+pub(crate) fn calls() -> impl Iterator<Item = (&'static str, Option<Error>)> {
+    CALLS.iter().map(|(name, number, since, arguments)| {
+        (*name, (!is_there(*number, arguments)).then(|| missing_call(name, *since, release())))
+    })
+}
+
+/// Whether the calling thread may change networks.
+pub(crate) fn may_change_networks() -> bool {
+    effective_capabilities().is_ok_and(|held| held & (1 << NET_ADMIN) != 0)
+}
+
+/// Whether the kernel has filters of system calls: `prctl` names them for a filter that is none.
+pub(crate) fn has_filters() -> bool {
+    // SAFETY: the kernel refuses the null pointer (EFAULT), or the mode that it does not know (EINVAL).
+    let result = unsafe { libc::prctl(libc::PR_SET_SECCOMP, 2 as libc::c_ulong, 0 as libc::c_ulong, 0, 0) };
+    result < 0 && errno() == libc::EFAULT
+}
+
+/// Whether the process is in a user namespace of its own: the host's maps all ids to themselves.
+pub(crate) fn in_user_namespace() -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let words: Vec<&str> = map.split_whitespace().collect();
+    !words.is_empty() && words != ["0", "0", "4294967295"]
+}
+
+/// File systems on which no overlay keeps what a container writes, by their numbers.
+const NO_UPPER: [(i64, &str); 4] =
+    [(0x794c_7630, "overlayfs"), (0x6969, "nfs"), (0x4d44, "vfat"), (0xf15f, "ecryptfs")];
+
+/// Checks that a directory's file system takes the layers of containers.
+pub(crate) fn holds_layers(place: &Path) -> Result<()> {
+    let kind = statfs(place).map(|facts| facts.filesystem_type().0).unwrap_or_default();
+    match NO_UPPER.iter().find(|(magic, _)| *magic == kind) {
+        None => Ok(()),
+        Some((_, name)) => Err(Error::unsupported(format!(
+            "{} is on {name}, where containers cannot have their writable layers: an engine root needs ext4, xfs, btrfs, f2fs \
+             or tmpfs",
+            place.display()
+        ))),
+    }
 }
 
 fn check_capabilities(effective: u64) -> Result<()> {
-    let missing: Vec<&str> =
-        CAPABILITIES.iter().filter(|(number, _)| effective & (1 << number) == 0).map(|(_, name)| *name).collect();
+    let missing: Vec<&str> = CAPABILITIES
+        .iter()
+        .filter(|one| one.is_needed() && effective & (1 << one.number) == 0)
+        .map(|one| one.name)
+        .collect();
     match missing.as_slice() {
         [] => Ok(()),
         [one] => Err(forbidden(format!("{one} is missing"))),
@@ -106,7 +176,7 @@ fn is_there(number: libc::c_long, arguments: &[libc::c_long; 5]) -> bool {
 }
 
 /// The calling thread's effective capabilities as a set of bits.
-fn effective_capabilities() -> Result<u64> {
+pub(crate) fn effective_capabilities() -> Result<u64> {
     /// `_LINUX_CAPABILITY_VERSION_3`: two words per set.
     const VERSION: u32 = 0x2008_0522;
     // Header: version and thread (0 is the caller). Data: effective, permitted, inheritable; twice.
@@ -120,7 +190,7 @@ fn effective_capabilities() -> Result<u64> {
 }
 
 /// Requests an overlay without mounting it: this loads the module if the kernel has one.
-fn check_overlay() -> Result<()> {
+pub(crate) fn check_overlay() -> Result<()> {
     const FSOPEN_CLOEXEC: libc::c_long = 1;
     // SAFETY: the name is a constant that ends with a NUL.
     let fd = unsafe { libc::syscall(libc::SYS_fsopen, c"overlay".as_ptr(), FSOPEN_CLOEXEC) };
@@ -172,9 +242,16 @@ mod tests {
         );
         let error = check_capabilities(!(1 | 1 << 27)).unwrap_err();
         assert_eq!(error.message(), "not enough privilege: CAP_CHOWN, CAP_MKNOD are missing");
-        for (number, name) in CAPABILITIES {
-            assert_eq!(name.parse::<caps::Capability>().unwrap().index(), number as u8);
+        assert!(check_capabilities(!(1 << NET_ADMIN)).is_ok(), "an engine without networks");
+        for one in CAPABILITIES {
+            assert_eq!(one.name.parse::<caps::Capability>().unwrap().index(), one.number as u8);
         }
+    }
+
+    #[test]
+    fn a_place_on_overlayfs_is_refused() {
+        assert!(holds_layers(Path::new("/proc")).is_ok() && has_filters());
+        assert!(holds_layers(Path::new("/nosuch")).is_ok());
     }
 
     #[test]

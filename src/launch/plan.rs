@@ -23,7 +23,7 @@ pub(crate) const PROFILE: &str = "apply the AppArmor profile ";
 pub(crate) const LABEL: &str = "apply the SELinux label ";
 
 /// The step of operations for the monitor, which its child never reaches.
-const READ: &str = "read the plan";
+pub(crate) const READ: &str = "read the plan";
 
 const RDONLY: u64 = libc::MOUNT_ATTR_RDONLY;
 const NOSUID: u64 = libc::MOUNT_ATTR_NOSUID;
@@ -208,6 +208,8 @@ pub(crate) struct Container {
     pub net: Namespace,
     /// The container has a cgroup namespace of its own.
     pub own_cgroups: bool,
+    /// A new network namespace gets its loopback interface: this takes CAP_NET_ADMIN.
+    pub loopback: bool,
     /// Messages that make the interfaces of a new network namespace.
     pub net_requests: Vec<NetRequest>,
     /// Answers names in the container.
@@ -589,7 +591,9 @@ fn names(plan: &mut PlanWriter, c: &Container) {
         }
     }
     if c.net == Namespace::New {
-        plan.push(ops::Loopback {}, "bring the loopback interface up");
+        if c.loopback {
+            plan.push(ops::Loopback {}, "bring the loopback interface up");
+        }
     }
 }
 

@@ -300,6 +300,18 @@ pub(super) fn withdraw(name: &str) -> Result<()> {
 
 /// The chains of other programs that drop forwarded packets which none of their rules accepts, by the chain's policy or by
 /// its last rule.
+/// The tables of other programs that drop forwarded packets, in the network namespace of the calling thread.
+pub(crate) fn refusals() -> Result<Vec<String>> {
+    let mut tables: Vec<String> = forwards()?.into_iter().map(|forward| forward.chain.table).collect();
+    for v6 in [false, true] {
+        if xtables::filter(v6)?.is_some_and(|filter| filter.drops) {
+            tables.push("filter (iptables-legacy)".into());
+        }
+    }
+    tables.dedup();
+    Ok(tables)
+}
+
 fn forwards() -> Result<Vec<Forward>> {
     let mut chains = Vec::new();
     Socket::open(NETFILTER)?.dump(&get_chains(), |_, body| {

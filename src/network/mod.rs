@@ -34,6 +34,7 @@ mod settings;
 mod spec;
 mod subnet;
 
+pub(crate) use beside::refusals;
 pub(crate) use endpoint::allocate::check_settings;
 pub(crate) use endpoint::doc::{EndpointDoc, parse_mac};
 pub(crate) use endpoint::joined::{Joined, Joining, Want};

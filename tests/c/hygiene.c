@@ -565,6 +565,8 @@ static void files(coracle *engine, const char *id) {
     LEAVES(OK(coracle_volume_list(engine, NULL, &json, &err)));
     FREE(json);
     LEAVES(OK(coracle_volume_remove(engine, "clean", NULL, &err)));
+    LEAVES(OK(coracle_host_report("/var/lib/coracle", NULL, &json, &err)));
+    FREE(json);
     int32_t lease = -1;
     LEAVES((OK(coracle_lease_hold(engine, "clean", &lease, &err)), close(lease)));
 }

@@ -10,6 +10,7 @@ mod archive;
 mod auto_remove;
 mod behaviours;
 mod build;
+mod check;
 mod churn;
 mod cli;
 mod cli_names;

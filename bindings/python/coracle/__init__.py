@@ -16,7 +16,7 @@ and its subclasses. Documents are those of the Docker API 1.24, as dicts.
 
 from ._library import raw as _raw
 from .containers import Container, Containers, ExecResult
-from .engine import Engine, Response, Server, open
+from .engine import Engine, Response, Server, host_report, open
 from .errors import (
     Cancelled,
     Conflict,
@@ -59,5 +59,6 @@ __all__ = [
     "Timeout",
     "Unsupported",
     "Volumes",
+    "host_report",
     "open",
 ]

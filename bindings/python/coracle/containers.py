@@ -56,6 +56,10 @@ class Container:
         """Everything about it: the document of GET /containers/{id}/json."""
         return call_json("container_inspect", *self._me, int(size))  # type: ignore[no-any-return]
 
+    def explain(self) -> dict[str, Any]:
+        """Its launch in words: "Steps", and where the last start failed the kernel's answer."""
+        return call_json("container_explain", *self._me)  # type: ignore[no-any-return]
+
     def start(self) -> bool:
         """Starts it, detached; False where it ran already."""
         with Op() as op:

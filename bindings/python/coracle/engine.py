@@ -213,6 +213,11 @@ _LENIENT = 2
 _EPHEMERAL = 4
 
 
+def host_report(root: Union[str, bytes, "os.PathLike[str]"] = "/var/lib/coracle") -> dict[str, Any]:
+    """Everything that an engine on this root needs of the host, what is lost without it, and the cure; opens nothing."""
+    return call_json("host_report", os.fsencode(root), None)  # type: ignore[no-any-return]
+
+
 def open(
     root: Union[str, bytes, "os.PathLike[str]"],
     *,

@@ -7,14 +7,14 @@ use std::fs;
 use std::path::Path;
 
 /// The facts of uname(2).
-pub(super) struct Names {
+pub(in crate::engine) struct Names {
     pub host: String,
     pub release: String,
     pub machine: String,
 }
 
 impl Names {
-    pub(super) fn read() -> Names {
+    pub(in crate::engine) fn read() -> Names {
         let text = |name: &std::ffi::OsStr| name.to_string_lossy().into_owned();
         match nix::sys::utsname::uname() {
             Ok(names) => {
@@ -26,7 +26,7 @@ impl Names {
 }
 
 /// The facts of os-release.
-pub(super) struct OsRelease {
+pub(in crate::engine) struct OsRelease {
     /// `PRETTY_NAME`, or `Linux`.
     pub pretty: String,
     /// `VERSION_ID`.
@@ -34,7 +34,7 @@ pub(super) struct OsRelease {
 }
 
 impl OsRelease {
-    pub(super) fn read() -> OsRelease {
+    pub(in crate::engine) fn read() -> OsRelease {
         let text = fs::read_to_string("/etc/os-release").or_else(|_| fs::read_to_string("/usr/lib/os-release"));
         OsRelease::parse(&text.unwrap_or_default())
     }
@@ -63,7 +63,7 @@ fn unquoted(word: &str) -> String {
 }
 
 /// The name that images use for an architecture.
-pub(super) fn go_arch(arch: &str) -> &str {
+pub(in crate::engine) fn go_arch(arch: &str) -> &str {
     match arch {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
@@ -72,19 +72,19 @@ pub(super) fn go_arch(arch: &str) -> &str {
 }
 
 /// The number of CPUs that this process may use.
-pub(super) fn cpus() -> usize {
+pub(in crate::engine) fn cpus() -> usize {
     use nix::sched::{CpuSet, sched_getaffinity};
     let Ok(set) = sched_getaffinity(nix::unistd::Pid::from_raw(0)) else { return 1 };
     (0..CpuSet::count()).filter(|&cpu| set.is_set(cpu).unwrap_or(false)).count().max(1)
 }
 
 /// Whether a kernel setting is not zero.
-pub(super) fn is_set(path: &str) -> bool {
+pub(in crate::engine) fn is_set(path: &str) -> bool {
     fs::read_to_string(path).is_ok_and(|text| !matches!(text.trim(), "" | "0"))
 }
 
 /// The number of entries in a directory.
-pub(super) fn entries(path: &str) -> usize {
+pub(in crate::engine) fn entries(path: &str) -> usize {
     fs::read_dir(path).map_or(0, Iterator::count)
 }
 
@@ -107,7 +107,7 @@ pub(super) fn security_options(containers: &Containers) -> Vec<&'static str> {
 }
 
 /// A file system's name, as docker info shows it.
-pub(super) fn file_system(path: &Path) -> String {
+pub(in crate::engine) fn file_system(path: &Path) -> String {
     // The kernel's numbers (linux/magic.h and the file systems' own).
     const NAMES: [(i64, &str); 9] = [
         (0xef53, "extfs"),
@@ -126,7 +126,7 @@ pub(super) fn file_system(path: &Path) -> String {
 }
 
 /// A warning if a directory that must end with the boot may survive it.
-pub(super) fn not_on_tmpfs(path: &Path) -> Option<String> {
+pub(in crate::engine) fn not_on_tmpfs(path: &Path) -> Option<String> {
     (!on_tmpfs(path)).then(|| format!("WARNING: The run directory {} is not on a tmpfs", path.display()))
 }
 

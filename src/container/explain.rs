@@ -1,0 +1,76 @@
+//! A container's launch in words: the steps of its plan, and what the kernel said to the one that failed last.
+
+use super::{Finder, Planner, Snapshot};
+use crate::error::Result;
+use crate::launch::monitor::sentence;
+use crate::launch::plan::READ;
+use crate::model::{LaunchPlan, PlanStep};
+use coracle_monitor::wire::Failure;
+use std::sync::Arc;
+
+/// Explains launches.
+pub(crate) struct Explainer {
+    pub(super) finder: Arc<Finder>,
+    pub(super) planner: Arc<Planner>,
+}
+
+impl Explainer {
+    /// The launch of a container, as it would be now.
+    pub(crate) fn explain(&self, reference: &str) -> Result<LaunchPlan> {
+        let found = self.finder.find(reference)?;
+        let steps = self.planner.steps(&found)?;
+        let failure = found.now.state.failure;
+        let failed = failure != Failure::default();
+        let answer = if failed { errno_text(failure.errno) } else { String::new() };
+        let step = |(number, text): (usize, &String)| PlanStep {
+            number: number as u32,
+            text: text.clone(),
+            failed: if failed && number as u32 == failure.step { answer.clone() } else { String::new() },
+        };
+        Ok(LaunchPlan {
+            id: found.row.id.clone(),
+            name: format!("/{}", found.row.name),
+            error: self.planner.error_text(&found),
+            failed_step: if failed { sentence(&steps, failure.step) } else { String::new() },
+            errno: failure.errno,
+            errno_name: if failure.errno == 0 { String::new() } else { errno_name(failure.errno) },
+            // The monitor reads the others, and no process comes to them.
+            steps: steps.iter().enumerate().filter(|(_, text)| *text != READ).map(step).collect(),
+        })
+    }
+}
+
+impl Planner {
+    /// The sentences of a container's launch, in the order of the plan.
+    fn steps(&self, found: &Snapshot) -> Result<Vec<String>> {
+        let networks = self.networks.recall(&found.row.id)?;
+        Ok(self.plan_again(found, &networks)?.steps)
+    }
+}
+
+fn errno_name(errno: i32) -> String {
+    format!("{:?}", nix::errno::Errno::from_raw(errno))
+}
+
+/// Such as `no such file or directory (ENOENT)`; a failure without a number says so.
+fn errno_text(errno: i32) -> String {
+    match errno {
+        0 => "failed".into(),
+        _ => {
+            let reason = std::io::Error::from_raw_os_error(errno).to_string();
+            let reason = reason.split(" (os error").next().unwrap_or_default().to_lowercase();
+            format!("{reason} ({})", errno_name(errno))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_number_is_told_by_words_and_name() {
+        assert_eq!(errno_text(libc::ENOENT), "no such file or directory (ENOENT)");
+        assert_eq!(errno_text(0), "failed");
+    }
+}
