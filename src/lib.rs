@@ -33,6 +33,7 @@ mod kernel;
 mod launch;
 mod log;
 mod network;
+mod notes;
 mod op;
 mod options;
 mod plugin;
@@ -61,4 +62,5 @@ pub use engine::{
 pub use error::{Error, ErrorKind, Result};
 pub use event::EventStream;
 pub use log::{Channel, LogFormat, LogLine, LogStream, LogView};
+pub use notes::{LogLevel, LogNote, LogSink, set_log};
 pub use op::{Beat, Op};

@@ -17,6 +17,7 @@ const ROWS: &[(&str, u8)] = &[
     ("model", 0),
     ("error", 0),
     ("time", 0),
+    ("notes", 0),
     ("kernel", 1),
     ("tls", 1),
     // Cancelling waits on descriptors.

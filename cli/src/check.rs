@@ -75,10 +75,11 @@ fn told(report: &HostReport, all: bool) -> String {
             let _ = writeln!(text, "{:9}lost: {}\n{:9}cure: {}", "", need.loss, "", need.cure);
         }
     }
-    let verdict = match report.needs.iter().map(|need| need.state) {
-        _ if !report.ready => "not ready: something is missing without which no container runs",
-        mut states if states.any(|state| state == NeedState::Reduced) => "ready, with losses",
-        _ => "ready",
+    let reduced = report.needs.iter().any(|need| need.state == NeedState::Reduced);
+    let verdict = match (report.ready, reduced) {
+        (false, _) => "not ready: something is missing without which no container runs",
+        (true, true) => "ready, with losses",
+        (true, false) => "ready",
     };
     text + verdict + "\n"
 }

@@ -1,4 +1,4 @@
-//! Leases: containers that end with whoever holds them.
+//! Leases: containers that end with the last holder of a lease.
 
 use crate::arg::{self, Out};
 use crate::root::{Access, with_root};

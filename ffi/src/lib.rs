@@ -37,6 +37,7 @@ mod kinds;
 mod lease;
 mod library;
 mod log;
+mod metrics;
 mod network;
 mod op;
 mod pool;

@@ -147,8 +147,10 @@ pub unsafe extern "C" fn coracle_free(p: *mut c_void) {
 
 /// Sets the process's log sink: `fn` is called for messages of `level` (CORACLE_LOG_...) and graver.
 ///
-/// The library never prints; without a sink its messages are lost. 0.1 tells of defects that it caught and of failures
-/// on its own threads, which have no caller to tell. `fn` NULL removes the sink. `drop`, where given, is called with
+/// The library never prints; without a sink its messages are lost. Error: defects that it caught. Warn: what was put right or
+/// given up (killed monitors, locks that another call holds too long). Info: opens, starts, stops, pulls, builds, sweeps, each
+/// with its duration, a container's with " container=ID". Debug: the step and the error number of a failing start, the
+/// networks of a start. The target is the part of the engine. `fn` NULL removes the sink. `drop`, where given, is called with
 /// `user` once, when the sink was replaced and no call of it is left. This is the only state that engines share, and
 /// the only callback that comes on other threads than the caller's.
 ///

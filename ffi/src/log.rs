@@ -32,9 +32,25 @@ impl Drop for Sink {
 /// Sets or, with no function, removes the sink.
 pub(crate) fn set(level: i32, function: coracle_log_fn, user: *mut c_void, drop: coracle_drop_fn) {
     let sink = function.map(|call| Arc::new(Sink { level, call, user, drop, pid: std::process::id() }));
+    let heard = sink.is_some().then(|| Arc::new(heard) as engine::LogSink);
+    engine::set_log(level_of(level), heard);
     let old = std::mem::replace(&mut *SINK.lock().unwrap_or_else(PoisonError::into_inner), sink);
     // Outside the lock: its drop calls the caller.
     std::mem::drop(old);
+}
+
+fn level_of(level: i32) -> engine::LogLevel {
+    match level {
+        CORACLE_LOG_ERROR => engine::LogLevel::Error,
+        CORACLE_LOG_WARN => engine::LogLevel::Warn,
+        CORACLE_LOG_INFO => engine::LogLevel::Info,
+        _ => engine::LogLevel::Debug,
+    }
+}
+
+/// A note of the engine's.
+fn heard(note: &engine::LogNote<'_>) {
+    emit(note.level as i32, note.area, &note.to_string());
 }
 
 /// Tells the sink, where there is one that wants to know.

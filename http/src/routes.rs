@@ -21,6 +21,8 @@ static ROUTES: &[Route] = &[
     // The engine.
     route("GET", "/_ping", system::ping),
     route("HEAD", "/_ping", system::ping),
+    route("GET", "/healthz", system::health),
+    route("GET", "/metrics", system::metrics),
     route("GET", "/version", system::version),
     route("GET", "/info", system::info),
     route("GET", "/events", system::events),

@@ -69,10 +69,9 @@ pub(super) fn cgroup_of(config: &Config, id: &str) -> (String, String) {
 impl Made<'_> {
     /// The container, and the namespaces that it joins.
     pub(super) fn container(&self) -> Result<(Container, Vec<OwnedFd>)> {
-        let config = self.config;
+        let (config, process) = (self.config, self.config.process.as_ref());
         self.check()?;
         let mut namespaces = Namespaces::of(&config.linux.namespaces)?;
-        let process = config.process.as_ref();
         let (nodes, rules) = devices(&config.linux)?;
         let users = users(&config.linux, &namespaces)?;
         Ok((

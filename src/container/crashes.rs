@@ -4,6 +4,7 @@ use super::{Groups, Register, Snapshot};
 use crate::error::Result;
 use crate::kernel::process;
 use crate::network::Networks;
+use crate::notes::{LogLevel, note};
 use crate::store::states::{Now, State};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ impl Crashes {
     /// The monitor was killed: ends the container's remaining processes, and records the end.
     pub(super) fn record_crash(&self, found: &Snapshot) -> Result<()> {
         let row = &found.row;
+        note(LogLevel::Warn, "container", Some(&row.id), || LOST.into());
         let before = self.register.states.recorded(row.slot, &row.id)?;
         if let Some(state) = before
             && state.pid > 0

@@ -43,7 +43,7 @@ impl Explainer {
 impl Planner {
     /// The sentences of a container's launch, in the order of the plan.
     fn steps(&self, found: &Snapshot) -> Result<Vec<String>> {
-        let networks = self.networks.recall(&found.row.id)?;
+        let networks = self.networks.interfaces.load(&found.row.id)?;
         Ok(self.plan_again(found, &networks)?.steps)
     }
 }
@@ -52,7 +52,7 @@ fn errno_name(errno: i32) -> String {
     format!("{:?}", nix::errno::Errno::from_raw(errno))
 }
 
-/// Such as `no such file or directory (ENOENT)`; a failure without a number says so.
+/// The kernel's answer, such as `no such file or directory (ENOENT)`; `failed` without a number.
 fn errno_text(errno: i32) -> String {
     match errno {
         0 => "failed".into(),

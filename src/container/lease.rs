@@ -27,7 +27,7 @@ const OWN: char = '@';
 
 /// A lease that is held until this value is dropped or the program ends; see [`crate::Engine::lease`].
 ///
-/// Its descriptor may be passed to other processes: each one that has it open holds the lease.
+/// The descriptor may be passed to other processes: each process that has it open holds the lease.
 ///
 /// ```no_run
 /// # let engine = coracle::Engine::open("/var/lib/coracle")?;
@@ -83,7 +83,7 @@ impl Leases {
         Ok(Leases { dir })
     }
 
-    /// Holds a lease. Errors: the name is none.
+    /// Holds a lease. Errors: the name is malformed.
     pub(crate) fn hold(&self, name: &str) -> Result<Lease> {
         self.hold_any(checked(name)?)
     }

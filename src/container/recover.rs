@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::hex::is_hex_id;
 use crate::kernel::quota;
 use crate::network::Networks;
+use crate::notes::{LogLevel, note};
 use crate::options::Options;
 use crate::store::containers as table;
 use crate::store::states::{STATE_AFTER_BOOT, STATE_MANUAL, State, id_head};
@@ -81,6 +82,7 @@ impl Recovery {
         }
         self.build_steps.end_lost_builds()?;
         for id in wanted {
+            note(LogLevel::Info, "container", Some(&id), || "start after the boot, by its restart policy".into());
             // If a container does not start, its record keeps the reason, and the others still start.
             let _ = self.starter.start(&id, None, (0, 0), None);
         }
@@ -99,6 +101,7 @@ impl Recovery {
             for id in names.iter().filter(|id| !known.contains(*id)) {
                 if self.is_nobodys(id)? {
                     let dir = parent.join(id);
+                    note(LogLevel::Info, "store", Some(id), || format!("sweep {}", dir.display()));
                     let project = quota::project_of(&dir.join("upper")).ok().filter(|project| *project != 0);
                     self.removals.remove_dir(dir, project, dirs::remove)?;
                 }

@@ -11,6 +11,7 @@ use crate::options::Options;
 use crate::store::containers::{self as table, ContainerRow};
 use crate::store::states::{States, Status};
 use crate::store::{Db, Flush};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The containers of the database and the state records, and the journal of their events.
@@ -29,6 +30,23 @@ impl Register {
     pub(super) fn set_spec(&self, found: &Snapshot, spec: &Spec) -> Result<()> {
         let text = serde_json::to_string(spec).map_err(|e| Error::internal(format!("write a spec: {e}")))?;
         self.db.write(Flush::Durable, |tx| table::set_spec(tx, &found.row.id, &text))
+    }
+
+    /// How many containers there are in each state, how often restart policies started them, and how many lines their logs
+    /// lost.
+    pub(crate) fn tally(&self) -> Result<(BTreeMap<String, u64>, u64, u64)> {
+        let slots = self.db.read(crate::store::containers::slots)?;
+        let states = self.states.glance()?;
+        let mut counts: BTreeMap<String, u64> =
+            Status::ALL.iter().map(|status| (format!("{status:?}").to_lowercase(), 0)).collect();
+        let (mut restarts, mut lost) = (0, 0);
+        for (id, slot) in slots {
+            let state = self.states.now_in(&states, slot, &id)?.state;
+            *counts.entry(format!("{:?}", state.status()).to_lowercase()).or_default() += 1;
+            restarts += u64::from(state.restarts);
+            lost += state.log_lost;
+        }
+        Ok((counts, restarts, lost))
     }
 
     /// The numbers of running, paused and stopped containers.

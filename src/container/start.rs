@@ -20,6 +20,7 @@ use crate::launch::plan::{self};
 use crate::launch::{apparmor, selinux};
 use crate::network;
 use crate::network::{Joined, Joining, Networks};
+use crate::notes::{LogLevel, note, note_since};
 use crate::op::Changed;
 use crate::op::{Op, Ready, wait_fd};
 use crate::options::Options;
@@ -105,7 +106,10 @@ impl Starter {
         self.links.check_links(found)?;
         self.monitors.let_go_of_root(found)?;
         self.labels.relabel_sources(found)?;
+        let began = Instant::now();
         let mut networks = self.join_networks(found)?;
+        let id = Some(found.row.id.as_str());
+        note_since(LogLevel::Debug, "network", id, began, || format!("on {} networks", networks.endpoints.len()));
         let started = self.start_on(found, session, (rows, cols), lock, &mut networks);
         if started.is_err() {
             // Best effort: the next call that finds the container dead repeats it.
@@ -204,7 +208,11 @@ impl Starter {
         match start(waiting, &plan, boot) {
             Ok(_) => Ok(()),
             Err(StartError::Engine(error)) => Err(error.into()),
-            Err(StartError::Step(failed, sentence)) => Err(failure::of_start(failed, &sentence, &found.spec)),
+            Err(StartError::Step(failed, sentence)) => {
+                let id = Some(found.row.id.as_str());
+                note(LogLevel::Debug, "launch", id, || failed_step(failed, &sentence));
+                Err(failure::of_start(failed, &sentence, &found.spec))
+            }
             Err(StartError::Late) => Err(self.end_late_start(found).into()),
             Err(StartError::Unheard(error)) => self.recorded_start(found, &plan, error),
         }
@@ -287,4 +295,10 @@ impl Starter {
 pub(crate) fn window(named: (u16, u16), asked: [u32; 2]) -> (u16, u16) {
     let [rows, cols] = asked.map(|size| u16::try_from(size).unwrap_or(u16::MAX));
     if named == (0, 0) { (rows, cols) } else { named }
+}
+
+/// A failing step for the log: number, words, and the kernel's answer.
+fn failed_step(failed: Failure, sentence: &str) -> String {
+    let errno = nix::errno::Errno::from_raw(failed.errno);
+    format!("step {} failed: {sentence}: {errno:?} ({}), detail {}", failed.step, failed.errno, failed.detail)
 }

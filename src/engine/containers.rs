@@ -1,5 +1,6 @@
 //! Containers: create, life, streams, inspection.
 
+use super::metrics::Work;
 use super::session::{Process, local};
 use super::wait::Ending;
 use super::{AttachOptions, Changed, Engine, Io, Session, Started};
@@ -56,7 +57,8 @@ impl Engine {
                 (Some(ends.streams), Some(ours), size, tty)
             }
         };
-        let (changed, found) = all.starter.start(id, session, size, op)?;
+        let (changed, found) =
+            self.0.counters.count(Work::Start, Some(id), || all.starter.start(id, session, size, op))?;
         // Before another program can remove the container: the holder of the session must learn its exit code.
         let end = ours.as_ref().and_then(|_| Ending::of(all, &found));
         if changed == Changed::Yes && found.spec.host_config.auto_remove {
@@ -76,7 +78,7 @@ impl Engine {
     }
     /// Stops it as `how` says. Errors: there is no such signal.
     pub fn container_stop_with(&self, id: &str, how: &StopContainer, op: Option<&Op>) -> Result<Changed> {
-        self.0.containers.stopper.stop(id, how, op)
+        self.0.counters.count(Work::Stop, Some(id), || self.0.containers.stopper.stop(id, how, op))
     }
     /// Stops the container if it runs, and starts it.
     pub fn container_restart(&self, id: &str, grace_ms: Option<i64>, op: Option<&Op>) -> Result<()> {
@@ -85,7 +87,7 @@ impl Engine {
     /// Stops it as `how` says, if it runs, and starts it. Errors: there is no such signal.
     pub fn container_restart_with(&self, id: &str, how: &StopContainer, op: Option<&Op>) -> Result<()> {
         let all = &self.0.containers;
-        let found = all.stopper.restart(id, how, op)?;
+        let found = self.0.counters.count(Work::Restart, Some(id), || all.stopper.restart(id, how, op))?;
         if found.spec.host_config.auto_remove {
             self.0.reaper.follow(all, &found);
         }
@@ -93,7 +95,7 @@ impl Engine {
     }
     /// Sends a signal (name with or without `SIG`, or number; default SIGKILL, which waits for the end).
     pub fn container_kill(&self, id: &str, signal: Option<&str>, op: Option<&Op>) -> Result<()> {
-        self.0.containers.stopper.kill(id, signal, op)
+        self.0.counters.count(Work::Kill, Some(id), || self.0.containers.stopper.kill(id, signal, op))
     }
     /// Freezes it.
     pub fn container_pause(&self, id: &str) -> Result<()> {
@@ -109,7 +111,7 @@ impl Engine {
     }
     /// Removes it.
     pub fn container_remove(&self, id: &str, how: RemoveContainer, op: Option<&Op>) -> Result<()> {
-        self.0.containers.remover.remove(id, how, op)
+        self.0.counters.count(Work::Remove, Some(id), || self.0.containers.remover.remove(id, how, op))
     }
     /// Renames it.
     pub fn container_rename(&self, id: &str, name: &str) -> Result<()> {

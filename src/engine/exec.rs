@@ -1,5 +1,6 @@
 //! Exec: a second process in a running container.
 
+use super::metrics::Work;
 use super::session::{Process, local};
 use super::{Engine, Io, Session};
 use crate::container::{Ends, no_terminal, window};
@@ -34,7 +35,8 @@ impl Engine {
         }
         let mut ends = Ends::new(io, want, config.tty)?;
         let ours = local(&mut ends);
-        let running = all.execs.exec_start(id, ends.streams, size, op)?;
+        let begin = || all.execs.exec_start(id, ends.streams, size, op);
+        let running = self.0.counters.count(Work::Exec, None, begin)?;
         let process = Process::Exec { all: all.clone(), id: id.into(), running };
         Ok(attached.then(|| Session::new(ours, config.tty, process, None)))
     }

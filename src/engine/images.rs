@@ -1,6 +1,7 @@
 //! Images: load, save, import, list, inspect, tag, remove.
 
 use super::Engine;
+use super::metrics::Work;
 use crate::build::{Context, Workshop};
 use crate::error::Result;
 use crate::event::written;
@@ -57,7 +58,9 @@ impl Engine {
     }
     /// Loads every image of an archive (docker save, both layouts, or OCI layout; plain or compressed).
     pub fn image_load(&self, archive: &mut dyn Read, progress: OnProgress<'_>, op: Option<&Op>) -> Result<Vec<String>> {
-        self.telling(|emit| self.0.images.loader.load(archive, progress, emit, op))
+        self.0
+            .counters
+            .count(Work::Load, None, || self.telling(|emit| self.0.images.loader.load(archive, progress, emit, op)))
     }
     /// Writes the named images as a docker save archive.
     pub fn image_save(&self, names: &[String], archive: &mut dyn Write, op: Option<&Op>) -> Result<()> {
@@ -97,7 +100,7 @@ impl Engine {
         let inner = &self.0;
         let (images, containers) = (&*inner.images, &*inner.containers);
         let shop = Workshop { images, containers, journal: &inner.journal, options: &inner.options };
-        crate::build::build(shop, build, context, progress, op)
+        self.0.counters.count(Work::Build, None, || crate::build::build(shop, build, context, progress, op))
     }
 }
 
@@ -111,7 +114,9 @@ impl Engine {
     /// is wrong ([`crate::ErrorKind::Invalid`]).
     pub fn image_pull(&self, pull: &PullImage, progress: OnProgress<'_>, op: Option<&Op>) -> Result<Vec<String>> {
         let options = &self.0.options.registry;
-        self.telling(|emit| self.0.images.puller.pull(options, pull, progress, emit, op))
+        self.0.counters.count(Work::Pull, Some(pull.name.as_str()), || {
+            self.telling(|emit| self.0.images.puller.pull(options, pull, progress, emit, op))
+        })
     }
     /// Makes an image of a root file system tar (plain or compressed) from a server; returns its id.
     ///
@@ -130,7 +135,9 @@ impl Engine {
     /// Pushes an image (or every local tag of a repository) to the registry of its name.
     pub fn image_push(&self, push: &PushImage, progress: OnProgress<'_>, op: Option<&Op>) -> Result<()> {
         let options = &self.0.options.registry;
-        self.telling(|emit| self.0.images.pusher.push(options, push, progress, emit, op))
+        self.0.counters.count(Work::Push, Some(push.name.as_str()), || {
+            self.telling(|emit| self.0.images.pusher.push(options, push, progress, emit, op))
+        })
     }
     /// Searches the registry that the term names (or the default one) for images: by its search, or else in the names
     /// of its catalog.

@@ -1,4 +1,4 @@
-//! Leases: containers that end with whoever holds them.
+//! Leases: containers that end with the last holder of a lease.
 
 use super::{Engine, Lease};
 use crate::error::Result;
@@ -21,7 +21,7 @@ impl Engine {
     /// # Ok::<(), coracle::Error>(())
     /// ```
     ///
-    /// Errors: `name` is no name.
+    /// Errors: `name` is malformed.
     pub fn lease(&self, name: &str) -> Result<Lease> {
         self.0.containers.register.leases().hold(name)
     }

@@ -11,6 +11,7 @@ mod events;
 mod exec;
 mod images;
 mod leases;
+mod metrics;
 mod networks;
 mod prune;
 mod reaper;
@@ -30,18 +31,21 @@ pub use session::{Session, SessionRead};
 pub use system::version;
 pub use wait::ContainerWait;
 
+use self::metrics::Work;
 use crate::container::{Containers, Shared};
 use crate::error::Result;
 use crate::event::Journal;
 use crate::image::Images;
 use crate::launch::{apparmor, selinux};
 use crate::model::{AttachStreams, Leftover};
+use crate::notes::{LogLevel, note_since};
 use crate::store::Db;
 use crate::volume::Volumes;
 use parking_lot::RwLock;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// An opened engine root. Clones share it; every method may be called from any thread.
 ///
@@ -76,6 +80,7 @@ pub(crate) struct Inner {
     reaper: reaper::Reaper,
     /// The damage that was found in the store when the root was opened.
     damage: Vec<String>,
+    pub(crate) counters: metrics::Counters,
     /// Ends the containers of an ephemeral engine when it is dropped.
     _lease: Option<Lease>,
     /// Descriptors that keep the library's files off the numbers 0 to 2.
@@ -97,6 +102,7 @@ impl Engine {
     }
 
     fn opened(mut options: Options) -> Result<Engine> {
+        let began = Instant::now();
         #[cfg(feature = "attacks")]
         crate::options::switch_walls_off()?;
         options.registry.proxies = options.registry.proxies.or_of_environment();
@@ -123,6 +129,7 @@ impl Engine {
         let own = lease.as_ref().map(|lease| lease.name().to_owned());
         let containers = Containers::open(root, claim, options.clone(), shared, own)?;
         let containers = Arc::new(containers);
+        note_since(LogLevel::Info, "store", None, began, || format!("open {}: done", options.root.display()));
         let reaper = reaper::Reaper::new()?;
         for found in containers.finder.reap_all()? {
             reaper.follow(&containers, &found);
@@ -136,6 +143,7 @@ impl Engine {
             containers,
             reaper,
             damage,
+            counters: metrics::Counters::default(),
             _lease: lease,
             _standard_places,
         })))
@@ -176,9 +184,11 @@ impl Engine {
     /// Removes files that ended programs and earlier removals left in the root, as each open does; returns the files
     /// that remain.
     pub fn sweep(&self) -> Result<Vec<Leftover>> {
-        self.0.images.collector.sweep(&self.0.options)?;
-        self.0.volumes.sweeper.sweep()?;
-        self.0.containers.recovery.sweep()?;
+        self.0.counters.count(Work::Sweep, None, || {
+            self.0.images.collector.sweep(&self.0.options)?;
+            self.0.volumes.sweeper.sweep()?;
+            self.0.containers.recovery.sweep()
+        })?;
         Ok(self.leftovers())
     }
 

@@ -26,6 +26,11 @@ pub(crate) struct Views {
 }
 
 impl Views {
+    /// The number of images, and the bytes of the files of all layers.
+    pub(crate) fn totals(&self) -> Result<(u64, u64)> {
+        self.db.read(crate::store::images::totals)
+    }
+
     /// Lists images, newest first. Filters: `dangling`, `label`, `before`, `since`, `reference`.
     pub(crate) fn list(&self, query: &ListImages) -> Result<Vec<ImageSummary>> {
         self.db.read(|tx| list::list(tx, query))

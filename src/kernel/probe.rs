@@ -97,7 +97,7 @@ pub(crate) fn may_change_networks() -> bool {
     effective_capabilities().is_ok_and(|held| held & (1 << NET_ADMIN) != 0)
 }
 
-/// Whether the kernel has filters of system calls: `prctl` names them for a filter that is none.
+/// Whether the kernel has filters of system calls: `prctl` refuses a null pointer in place of a filter with EFAULT.
 pub(crate) fn has_filters() -> bool {
     // SAFETY: the kernel refuses the null pointer (EFAULT), or the mode that it does not know (EINVAL).
     let result = unsafe { libc::prctl(libc::PR_SET_SECCOMP, 2 as libc::c_ulong, 0 as libc::c_ulong, 0, 0) };

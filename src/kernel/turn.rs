@@ -3,6 +3,7 @@
 //! stopped process) must not block everybody else for ever.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::notes::{LogLevel, note};
 use crate::op::Op;
 use std::time::{Duration, Instant};
 
@@ -31,6 +32,7 @@ pub(crate) fn wait_for<T>(
         op.map_or(Ok(()), Op::check)?;
         let waited = begun.elapsed();
         if waited >= limit {
+            note(LogLevel::Warn, "store", None, || format!("{what}: given up after {limit:?}"));
             let text = format!("{what}: another call has it in use for {limit:?} now");
             return Err(Error::new(ErrorKind::Timeout, text));
         }

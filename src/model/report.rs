@@ -76,6 +76,6 @@ pub struct LaunchPlan {
     pub failed_step: String,
     /// The kernel's error number of that step; 0: the failure has none.
     pub errno: i32,
-    /// Its name, such as `ENOENT`.
+    /// The name of that number, such as `ENOENT`.
     pub errno_name: String,
 }

@@ -14,7 +14,9 @@ use super::subnet::Subnet;
 use crate::error::Result;
 use crate::kernel::netlink::{ROUTE, Socket};
 use crate::kernel::xtables;
+use crate::notes::{LogLevel, note_since};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// dockerd's chain for the rules of others.
 pub(super) const DOCKER: &str = "DOCKER-USER";
@@ -63,7 +65,9 @@ impl Firewalls {
         let before = self.endpoint_store.live_ports()?;
         let bridges = zones.iter().map(|zone| zone.bridge.clone()).collect();
         let apart = if self.standing()?.is_dockers() { apart_from_others(bridges)? } else { Apart::default() };
+        let began = Instant::now();
         self.firewall.make(&zones, &apart, &before)?;
+        note_since(LogLevel::Info, "network", None, began, || format!("firewall of {} networks made", zones.len()));
         // A monitor that ended meanwhile found no table to take its ports out of.
         let now = self.endpoint_store.live_ports()?;
         let gone: Vec<_> = before.into_iter().filter(|port| !now.contains(port)).collect();

@@ -183,6 +183,14 @@ pub(crate) fn has_layer(tx: &Transaction<'_>, diff_id: &str) -> Result<bool> {
     tx.prepare_cached("SELECT 1 FROM layers WHERE diff_id = ?1").and_then(|mut s| s.exists([diff_id])).map_err(failed)
 }
 
+/// How many images there are that can be seen, and how many bytes the files of all layers have.
+pub(crate) fn totals(tx: &Transaction<'_>) -> Result<(u64, u64)> {
+    let sql = "SELECT (SELECT count(*) FROM images WHERE hidden = 0), (SELECT coalesce(sum(size), 0) FROM layers)";
+    let mut query = tx.prepare_cached(sql).map_err(failed)?;
+    let number = |row: &rusqlite::Row<'_>, at| row.get::<_, i64>(at).map(i64::unsigned_abs);
+    query.query_row([], |row| Ok((number(row, 0)?, number(row, 1)?))).map_err(failed)
+}
+
 /// Makes a layer known: `size` bytes of files, `tar_size` bytes of tar.
 pub(crate) fn insert_layer(tx: &Transaction<'_>, diff_id: &str, size: i64, tar_size: i64) -> Result<()> {
     let sql = "INSERT INTO layers (diff_id, size, tar_size) VALUES (?1, ?2, ?3)";

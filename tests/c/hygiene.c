@@ -567,6 +567,8 @@ static void files(coracle *engine, const char *id) {
     LEAVES(OK(coracle_volume_remove(engine, "clean", NULL, &err)));
     LEAVES(OK(coracle_host_report("/var/lib/coracle", NULL, &json, &err)));
     FREE(json);
+    LEAVES(OK(coracle_engine_metrics(engine, &json, &err)));
+    FREE(json);
     int32_t lease = -1;
     LEAVES((OK(coracle_lease_hold(engine, "clean", &lease, &err)), close(lease)));
 }
@@ -585,6 +587,8 @@ static void containers(coracle *engine, const char *image) {
     HOLDS(OK(coracle_events_open(engine, NULL, &events, &err)));
     LEAVES(OK(coracle_container_create(engine, "clean", text, NULL, &json, NULL, &err)));
     snprintf(id, sizeof id, "%.64s", json ? json : "");
+    FREE(json);
+    LEAVES(OK(coracle_container_explain(engine, id, &json, &err)));
     FREE(json);
     LEAVES(OK(coracle_container_inspect(engine, id, 1, &json, &err)));
     FREE(json);

@@ -41,12 +41,15 @@ must gcc -Wall -Wextra -Werror -Wno-unused-function -o "$work/shared" "$work/sou
 # `-Bstatic` only for this library: the C library stays shared.
 must gcc -Wall -Wextra -Werror -Wno-unused-function -o "$work/static" "$work/source/main.c" "${cflags[@]}" \
   "${static[@]/#-lcoracle/-l:libcoracle.a}"
+# Without any shared library. (The linker warns of look-ups of names, which load libraries at run time.)
+must gcc -static -w -o "$work/whole" "$work/source/main.c" "${cflags[@]}" "${static[@]}" -Wl,--no-warnings
+must sh -c "! ldd $work/whole >/dev/null 2>&1"
 must sh -c "! ldd $work/static | grep -q libcoracle"
 must sh -c "LD_LIBRARY_PATH=$tree$prefix/lib ldd $work/shared | grep -q '$tree$prefix/lib/libcoracle.so.1'"
 
 image=$work/busybox.tar
 tools/make-busybox-image "$image"
-for kind in shared static; do
+for kind in shared static whole; do
   mkdir -m 700 "$work/root-$kind" "$work/run-$kind"
   must env LD_LIBRARY_PATH="$tree$prefix/lib" timeout 1800 "$work/$kind" "$work/root-$kind" "$work/run-$kind" "$image"
 done

@@ -82,6 +82,7 @@ static void every_function(coracle *c, int32_t code) {
     STATUS(code, coracle_network_create(c, "{}", NULL, &s, NULL, &err));
     STATUS(code, coracle_network_remove(c, "x", NULL, &err));
     STATUS(code, coracle_lease_hold(c, "x", &(int32_t){0}, &err));
+    STATUS(code, coracle_engine_metrics(c, &s, &err));
     STATUS(code, coracle_container_explain(c, "x", &s, &err));
     STATUS(code, coracle_network_release(c, NULL, &err));
     STATUS(code, coracle_network_repair(c, NULL, &err));

@@ -1,4 +1,4 @@
-//! Containers that end with their host program, or with whoever holds their lease.
+//! Containers that end with their host program, or with the last holder of their lease.
 
 use crate::cli;
 use crate::many::has_ended;

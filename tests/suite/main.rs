@@ -52,6 +52,7 @@ mod network_more;
 mod network_names;
 mod network_plugin;
 mod network_relay;
+mod notes;
 mod older;
 mod oracle;
 mod oracle_build;

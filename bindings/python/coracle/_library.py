@@ -92,6 +92,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "ref": (_h, [_h]),
     "close": (None, [_h]),
     "engine_info": (c_int32, [_h, _h, _out_s, _err]),
+    "engine_metrics": (c_int32, [_h, _out_s, _err]),
     "root_leftovers": (c_int32, [_h, _out_s, _err]),
     "root_sweep": (c_int32, [_h, _h, _out_s, _err]),
     "engine_version": (c_int32, [_h, _out_s, _err]),

@@ -42,6 +42,10 @@ class Engine:
         """The document of GET /info."""
         return call_json("engine_info", self.pointer, None)  # type: ignore[no-any-return]
 
+    def metrics(self) -> dict[str, Any]:
+        """Numbers about the root and about this engine's work since it was opened."""
+        return call_json("engine_metrics", self.pointer)  # type: ignore[no-any-return]
+
     def leftovers(self) -> list[dict[str, Any]]:
         """What removals could not remove: "Path" and "Reason" of each. Every open tries again."""
         return call_json("root_leftovers", self.pointer)  # type: ignore[no-any-return]

@@ -265,6 +265,7 @@ const SECTIONS: &[Section] = &[
         about: "The engine and its host, the root's health, copies of a root, a dockerd's content.",
         items: &[
             "coracle_engine_info",
+            "coracle_engine_metrics",
             "coracle_engine_version",
             "coracle_engine_reload",
             "coracle_root_verify",

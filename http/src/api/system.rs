@@ -59,6 +59,18 @@ fn components(engine: &coracle::model::Version, own: &str) -> Value {
     ])
 }
 
+/// 200 and `ok` if the engine can do its work; else the error.
+pub(crate) fn health(call: Call) -> Result<Response> {
+    call.engine().health()?;
+    Ok(Response::new(200, b"ok\n".to_vec()).with("Content-Type", "text/plain; charset=utf-8"))
+}
+
+/// The engine's numbers, as Prometheus reads them.
+pub(crate) fn metrics(call: Call) -> Result<Response> {
+    let text = call.engine().metrics()?.to_prometheus();
+    Ok(Response::new(200, text.into_bytes()).with("Content-Type", "text/plain; version=0.0.4; charset=utf-8"))
+}
+
 pub(crate) fn info(call: Call) -> Result<Response> {
     let mut info: Map<String, Value> = call.engine().info()?.into_iter().collect();
     // One directory under the specification's name and under the one that clients read.

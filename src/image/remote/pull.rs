@@ -16,6 +16,7 @@ use crate::image::publish::{NewImage, Publisher, StagedLayers};
 use crate::image::reference::Reference;
 use crate::image::{Emit, Tell, progress};
 use crate::model::{Event, PullImage, RegistryOptions};
+use crate::notes::{LogLevel, note};
 use crate::op::Op;
 use crate::registry::{Client, Repository, Transport};
 use crate::store::blobs::{self, BlobRow};
@@ -68,7 +69,10 @@ impl Puller {
             for mirror in transport.mirrors(reference.domain()) {
                 let client = Client::of_mirror(&transport, reference.domain(), &mirror.url);
                 match client.and_then(|client| attempt(client, &mut events)) {
-                    Err(error) if error.kind() != ErrorKind::Cancelled => transport.revive()?,
+                    Err(error) if error.kind() != ErrorKind::Cancelled => {
+                        note(LogLevel::Info, "image", None, || format!("pull from mirror {}: {error}", mirror.url));
+                        transport.revive()?;
+                    }
                     other => return other,
                 }
             }

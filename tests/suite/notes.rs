@@ -1,0 +1,101 @@
+//! The library's log, its numbers, and its health.
+
+use crate::docker_cli::Served;
+use crate::http::ask;
+use crate::support::*;
+use coracle::{LogLevel, set_log};
+use serde_json::json;
+use std::io::Read;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// The lines that were noted of one container while `work` ran.
+fn noted(id: &str, work: impl FnOnce()) -> Vec<String> {
+    let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+    let (sink, wanted) = (Arc::clone(&lines), format!("container={id}"));
+    // Other tests of this program are noted, too.
+    let take = move |note: &coracle::LogNote<'_>| {
+        let line = note.to_string();
+        if line.contains(&wanted) {
+            sink.lock().expect("the lines").push(format!("{:?} {}: {line}", note.level, note.area));
+        }
+    };
+    set_log(LogLevel::Debug, Some(Arc::new(take)));
+    work();
+    set_log(LogLevel::Debug, None);
+    let lines = lines.lock().expect("the lines");
+    lines.clone()
+}
+
+#[test]
+fn a_start_and_a_stop_are_noted_and_a_failing_start_tells_its_step_and_errno() {
+    let root = Root::new();
+    let id = root.sleeper("works");
+    root.engine.container_stop(&id, Some(5000), Some(&soon())).expect("stop");
+    let lines = noted(&id, || {
+        root.start(&id);
+        root.engine.container_stop(&id, Some(0), Some(&soon())).expect("stop");
+    });
+    let has = |lines: &[String], begin: &str, part: &str| {
+        lines.iter().any(|line| line.starts_with(begin) && line.contains(part))
+    };
+    assert!(has(&lines, "Info container: start: done container=", " took="), "{lines:?}");
+    assert!(has(&lines, "Debug network: on 0 networks", " took="), "{lines:?}");
+    assert!(has(&lines, "Info container: stop: done", " took="), "{lines:?}");
+    let bad = root.create("bad", body(&["/nosuch"], json!({})));
+    let lines = noted(&bad, || assert!(root.engine.container_start(&bad, None, Some(&soon())).is_err()));
+    assert!(has(&lines, "Debug launch: step ", "ENOENT (2)"), "{lines:?}");
+    assert!(has(&lines, "Info container: start: exec: \"/nosuch\"", "no such file"), "{lines:?}");
+}
+
+#[test]
+fn the_numbers_count_states_and_work_and_cost_little() {
+    let root = Root::new();
+    let id = root.sleeper("runs");
+    root.create("made", body(&["true"], json!({})));
+    let bad = root.create("bad", body(&["/nosuch"], json!({})));
+    assert!(root.engine.container_start(&bad, None, Some(&soon())).is_err());
+    root.engine.container_pause(&id).expect("pause");
+    let metrics = root.engine.metrics().expect("metrics");
+    assert_eq!((metrics.containers["paused"], metrics.containers["created"]), (1, 2), "{metrics:?}");
+    assert!(metrics.images == 1 && metrics.layer_bytes > 100_000, "{metrics:?}");
+    let start = metrics.operations.iter().find(|one| one.operation == "start").expect("starts");
+    assert_eq!((start.done, start.failed), (1, 1));
+    assert!(start.seconds > 0.0);
+    root.engine.container_unpause(&id).expect("unpause");
+}
+
+#[test]
+fn a_server_tells_its_numbers_and_its_health() {
+    let served = Served::new();
+    let get = |path: &str| {
+        let (mut stream, line) = ask(&served, "GET", path, "Connection: close\r\n", "");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("read the answer");
+        assert!(line.contains(" 200 "), "{path}: {line} {text}");
+        text
+    };
+    let text = get("/metrics");
+    assert!(
+        text.contains("coracle_images 1\n") && text.contains("coracle_containers{state=\"running\"} 0\n"),
+        "{text}"
+    );
+    assert!(text.contains("coracle_operations_total{operation=\"start\",result=\"ok\"} 0\n"), "{text}");
+    assert!(get("/healthz").contains("ok\n"));
+}
+
+/// Not asserted: `cargo test --test suite notes::cost -- --ignored --nocapture` prints it.
+#[test]
+#[ignore = "a measurement"]
+fn cost() {
+    let root = Root::new();
+    for number in 0..100 {
+        root.create(&format!("c{number}"), body(&["true"], json!({})));
+    }
+    let best = (0..50).map(|_| {
+        let began = Instant::now();
+        root.engine.metrics().expect("metrics");
+        began.elapsed()
+    });
+    println!("metrics of 100 containers: {:?}", best.min().unwrap_or(Duration::MAX));
+}
