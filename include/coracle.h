@@ -319,8 +319,10 @@ typedef void (*coracle_log_fn)(void *user, int32_t level, const char *target, co
 /**
  * Sets the process's log sink: `fn` is called for messages of `level` (CORACLE_LOG_...) and graver.
  *
- * The library never prints; without a sink its messages are lost. 0.1 tells of defects that it caught and of failures
- * on its own threads, which have no caller to tell. `fn` NULL removes the sink. `drop`, where given, is called with
+ * The library never prints; without a sink its messages are lost. Error: defects that it caught. Warn: what was put right or
+ * given up (killed monitors, locks that another call holds too long). Info: opens, starts, stops, pulls, builds, sweeps, each
+ * with its duration, a container's with " container=ID". Debug: the step and the error number of a failing start, the
+ * networks of a start. The target is the part of the engine. `fn` NULL removes the sink. `drop`, where given, is called with
  * `user` once, when the sink was replaced and no call of it is left. This is the only state that engines share, and
  * the only callback that comes on other threads than the caller's.
  *
@@ -328,7 +330,11 @@ typedef void (*coracle_log_fn)(void *user, int32_t level, const char *target, co
  *
  * Threads: any; `fn` is called from any thread. Blocks: no. Since: 0.1.
  */
-coracle_status coracle_set_log(int32_t level, coracle_log_fn fn, void *user, coracle_drop_fn drop, coracle_error **err);
+coracle_status coracle_set_log(int32_t level,
+                               coracle_log_fn fn,
+                               void *user,
+                               coracle_drop_fn drop,
+                               coracle_error **err);
 
 /* == 3. Opening a root ======================================================================================
  *
@@ -346,6 +352,12 @@ typedef struct coracle coracle;
  * newer than it; answers with "Warnings" (or "Warning") name them there. Without it they are EINVALID.
  */
 #define CORACLE_OPEN_LENIENT 2
+
+/**
+ * Flag of coracle_open: containers that are created through this handle end when its last reference is closed or its program
+ * ends, however it ends, unless they name another lease (coracle_lease_hold). The next open removes them.
+ */
+#define CORACLE_OPEN_EPHEMERAL 4
 
 /** How a root is opened; start with CORACLE_OPEN_OPTIONS_INIT. */
 typedef struct {
@@ -368,7 +380,7 @@ typedef struct {
    * NULL: the defaults.
    */
   const char *config_json;
-  /** Any of CORACLE_OPEN_EXISTING, CORACLE_OPEN_LENIENT, or 0. */
+  /** Any of CORACLE_OPEN_EXISTING, CORACLE_OPEN_LENIENT, CORACLE_OPEN_EPHEMERAL, or 0. */
   uint64_t flags;
 } coracle_open_options;
 
@@ -388,6 +400,23 @@ typedef struct {
  * Threads: any. Blocks: disk; after a reboot until the root is put in order. Since: 0.1.
  */
 coracle_status coracle_open(const char *root, const coracle_open_options *opt, coracle **out, coracle_error **err);
+
+/**
+ * Looks at everything that an engine needs of the host: kernel, capabilities, control groups, the directories, firewalls of
+ * other programs, certificates. coracle_open stops at the first need that is missing.
+ *
+ * root, opt: as of coracle_open; no root is made or opened. *out_json: an object with "Version", "Kernel", "Ready" (nothing is
+ * missing) and "Needs", a list of {"Area", "Name", "State" ("met", "reduced" or "missing"), "Found", "Loss", "Cure"}; free it
+ * with coracle_free.
+ *
+ * Errors: EINVALID (an option).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_host_report(const char *root,
+                                   const coracle_open_options *opt,
+                                   char **out_json,
+                                   coracle_error **err);
 
 /**
  * Makes another handle of the same engine, for code that needs the engine after the first handle is closed. Each handle
@@ -589,6 +618,25 @@ coracle_status coracle_container_create(coracle *c,
                                         char **out_id,
                                         char **out_json,
                                         coracle_error **err);
+
+/**
+ * Holds a lease: a descriptor that ends containers when the last process that has it open closes it or ends, also by
+ * SIGKILL.
+ *
+ * name: at most 128 letters, digits, '_', '.' and '-'. *out_fd: the caller's to close (close-on-exec); -1 on failure. Any
+ * number of programs may hold one lease; a child that inherits the descriptor holds it too. A container that is created
+ * with the label "coracle.lease" and the name as its value is created and started only while somebody holds the lease.
+ * When the last holder is gone, the container's monitor ends it with SIGKILL, and the next look at it removes it. The
+ * containers of a root opened with CORACLE_OPEN_EPHEMERAL have a lease of that handle in the same way.
+ *
+ * Errors: EINVALID (name).
+ *
+ * Threads: any. Blocks: no. Since: 0.1.
+ */
+coracle_status coracle_lease_hold(coracle *c,
+                                  const char *name,
+                                  int32_t *out_fd,
+                                  coracle_error **err);
 
 /** Where the standard streams of a process come from; start with CORACLE_IO_INIT. */
 typedef struct {
@@ -826,6 +874,21 @@ coracle_status coracle_container_list(coracle *c, const char *query_json, char *
 coracle_status coracle_container_inspect(coracle *c,
                                          const char *id,
                                          int32_t with_size,
+                                         char **out_json,
+                                         coracle_error **err);
+
+/**
+ * A container's launch in words, one line a step, with the kernel's answer to the step at which the last start failed.
+ *
+ * *out_json: an object with "Id", "Name", "Steps" (a list of {"Number", "Text"}, and "Failed" where it failed), "Error" (why the
+ * last start failed, or ""), "FailedStep", "Errno" (0: none) and "ErrnoName"; free it with coracle_free.
+ *
+ * Errors: ENOT_FOUND, ECONFLICT (a container whose namespaces it shares does not run).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_container_explain(coracle *c,
+                                         const char *id,
                                          char **out_json,
                                          coracle_error **err);
 
@@ -1764,6 +1827,19 @@ coracle_status coracle_network_repair(coracle *c, coracle_op *op, coracle_error 
  * Threads: any. Blocks: disk. Since: 0.1.
  */
 coracle_status coracle_engine_info(coracle *c, coracle_op *op, char **out_json, coracle_error **err);
+
+/**
+ * Counts what the root holds, and what this handle's engine did since it was opened.
+ *
+ * *out_json: an object with "Version", "Containers" (state to count), "Restarts", "LogLost" (lines), "Images", "LayerBytes",
+ * "Operations" (a list of {"Operation", "Done", "Failed", "Seconds"}) and "EventListeners"; free it with coracle_free. GET
+ * /metrics has the same in the form that Prometheus reads.
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_engine_metrics(coracle *c,
+                                      char **out_json,
+                                      coracle_error **err);
 
 /**
  * Gets the versions of the library, the API and the kernel.
