@@ -25,8 +25,9 @@ pub unsafe extern "C" fn coracle_lease_hold(
     out_fd: *mut i32,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
+    let out = Out::new(out_fd, -1);
     with_root(c, Access::Change, err, |root| {
-        let out = Out::new(out_fd, -1, "out_fd")?;
+        out.check("out_fd")?;
         let lease = root.engine().lease(arg::text(name, "name")?)?;
         out.set(OwnedFd::from(lease).into_raw_fd());
         Ok(CORACLE_OK)

@@ -18,8 +18,9 @@ pub unsafe extern "C" fn coracle_engine_metrics(
     out_json: *mut *mut c_char,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
+    let out = Out::null(out_json);
     with_root(c, Access::Read, err, |root| {
-        let out = Out::null(out_json, "out_json")?;
+        out.check("out_json")?;
         out.give_json(&root.engine().metrics()?)?;
         Ok(CORACLE_OK)
     })

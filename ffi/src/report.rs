@@ -23,8 +23,9 @@ pub unsafe extern "C" fn coracle_host_report(
     out_json: *mut *mut c_char,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
+    let out = Out::null(out_json);
     enter(err, || {
-        let out = Out::null(out_json, "out_json")?;
+        out.check("out_json")?;
         out.give_json(&engine::host_report(&root::options(root, opt)?))?;
         Ok(CORACLE_OK)
     })
@@ -45,8 +46,9 @@ pub unsafe extern "C" fn coracle_container_explain(
     out_json: *mut *mut c_char,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
+    let out = Out::null(out_json);
     with_root(c, Access::Read, err, |root| {
-        let out = Out::null(out_json, "out_json")?;
+        out.check("out_json")?;
         out.give_json(&root.engine().container_explain(arg::text(id, "id")?)?)?;
         Ok(CORACLE_OK)
     })
