@@ -2,10 +2,10 @@
 
 use super::{Finder, Planner, Snapshot};
 use crate::error::Result;
-use crate::launch::monitor::sentence;
+use crate::launch::monitor::{Failure, sentence};
 use crate::launch::plan::READ;
 use crate::model::{LaunchPlan, PlanStep};
-use coracle_monitor::wire::Failure;
+
 use std::sync::Arc;
 
 /// Explains launches.
