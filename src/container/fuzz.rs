@@ -18,6 +18,7 @@ pub(crate) fn create(data: &[u8]) {
         remap: None,
         apparmor: None,
         selinux: false,
+        lease: None,
     };
     let config = ContainerConfig { cmd: Some(vec!["sh".into()]), ..ContainerConfig::default() };
     let image = ImageView { id: format!("sha256:{}", "0".repeat(64)), architecture: "amd64".into(), config };

@@ -11,6 +11,7 @@ fn defaults() -> Defaults {
         remap: None,
         apparmor: None,
         selinux: false,
+        lease: None,
         log_driver: "json-file".into(),
         log_options: StringMap::new(),
         cgroup_parent: "/coracle".into(),
