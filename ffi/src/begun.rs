@@ -39,7 +39,7 @@ enum State {
     Runs,
     /// The call waits for something without a thread; the descriptor is that in the epoll set.
     Waits(Box<dyn Wait>, RawFd),
-    Answered(Outcome<Answer>),
+    Answered(Box<Outcome<Answer>>),
 }
 
 /// A wait that needs no thread: [`Begun::result`] goes on with it when its descriptor is readable or its time has come.
@@ -123,9 +123,9 @@ impl Begun {
         inner.state = match result {
             Ok(Answer { wait: Some(wait), .. }) => match self.watch(wait.fd()) {
                 Ok(()) => State::Waits(wait, -1),
-                Err(failure) => State::Answered(Err(failure)),
+                Err(failure) => State::Answered(Box::new(Err(failure))),
             },
-            result => State::Answered(result),
+            result => State::Answered(Box::new(result)),
         };
         match inner.state {
             State::Waits(..) => self.settle_wait(&mut inner),

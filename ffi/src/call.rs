@@ -10,11 +10,14 @@ use engine::Op;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
+/// The work of a thread.
+pub(crate) type Run = Box<dyn FnOnce(&Using) -> Outcome<Answer> + Send>;
+
 /// The part of a call that may last. It owns whatever it needs, as it may outlive the call. Boxed: one form for all calls
 /// keeps the library small.
 pub(crate) enum Work {
     /// Work for a thread; whether it lasts as long as somebody else likes.
-    Run(Box<dyn FnOnce(&Using) -> Outcome<Answer> + Send>, bool),
+    Run(Run, bool),
     /// A wait, which needs none.
     Wait(Box<dyn Wait>),
 }

@@ -107,7 +107,8 @@ mod tests {
     #[test]
     fn the_slot_of_a_client_that_left_is_free_once_that_is_noted() {
         let mut clients = empty();
-        (clients.add(5), clients.add(6));
+        clients.add(5);
+        clients.add(6);
         clients.set_waits(0, Waits::Freezes);
         assert_eq!(clients.leave(0), Some(5));
         assert_eq!((clients.fd(0), clients.leave(0)), (None, None), "it leaves once");
@@ -146,7 +147,8 @@ mod tests {
     #[test]
     fn another_freeze_or_thaw_takes_the_freeze_from_a_connection() {
         let mut clients = empty();
-        (clients.add(5), clients.add(6));
+        clients.add(5);
+        clients.add(6);
         clients.set_waits(0, Waits::Freezes);
         clients.set_waits(1, Waits::End);
         clients.let_thaw();

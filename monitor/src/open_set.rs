@@ -75,7 +75,8 @@ mod tests {
     fn the_first_error_ends_it() {
         let mut memory = [0; 16];
         let mut set = OpenSet::new(&mut memory);
-        (set.add(5), set.add(9));
+        set.add(5);
+        set.add(9);
         let mut calls = 0;
         let ended = set.each_gap(3, 9, |first, _| {
             calls += 1;

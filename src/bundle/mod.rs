@@ -95,6 +95,7 @@ impl Place {
             volumes: Vec::new(),
             sessions: vec![Streams { mask: SESSION_STREAMS | SESSION_STREAMS << SESSION_DIRECT, fds: streams.into() }],
             boot_id: states.boot_id(),
+            lease: None,
         };
         start(waiting, &compile(&container), boot).map_err(|failed| match failed {
             StartError::Engine(error) | StartError::Unheard(error) => error,

@@ -2,21 +2,14 @@
 
 use super::{Engine, Session};
 use crate::container::{Containers, PendingStop, StopStep};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 use crate::event::EventStream;
-use crate::kernel::fd::{eventfd, eventfd_signal};
+use crate::kernel::fd::readable;
 use crate::model::{EventQuery, StopContainer};
 use crate::op::{Changed, Op};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// A descriptor that is readable.
-pub(super) fn ready() -> Result<OwnedFd> {
-    let ready = eventfd()?;
-    eventfd_signal(ready.as_fd());
-    Ok(ready)
-}
 
 /// A stop that was begun: see [`Engine::container_stop_begin`].
 ///
@@ -75,7 +68,13 @@ impl Engine {
         let events = ["exec_die", "die", "destroy"].map(str::to_owned).to_vec();
         let filters = [("container".to_owned(), vec![container]), ("event".to_owned(), events)].into();
         let told = self.events(&EventQuery { filters, ..EventQuery::default() })?;
-        Ok(ExecWait { engine: self.clone(), id: id.to_owned(), told: Box::new(told), ready: ready()?, looked: false })
+        Ok(ExecWait {
+            engine: self.clone(),
+            id: id.to_owned(),
+            told: Box::new(told),
+            ready: readable()?,
+            looked: false,
+        })
     }
 }
 
@@ -166,11 +165,7 @@ impl Session {
     pub fn end_fd(&self) -> Result<OwnedFd> {
         match self.end()? {
             Some(fd) => Ok(fd),
-            None => ready(),
+            None => readable(),
         }
     }
-}
-
-pub(super) fn duplicate(fd: BorrowedFd<'_>) -> Result<OwnedFd> {
-    fd.try_clone_to_owned().map_err(|error| Error::io("duplicate a descriptor", &error))
 }

@@ -1,6 +1,5 @@
 //! A process's standard streams in the caller's hands.
 
-use super::ends::duplicate;
 use super::wait::Ending;
 use crate::container::{Containers, Ends, RunningExec, Stop};
 use crate::error::{Error, ErrorKind, Result};
@@ -197,9 +196,9 @@ impl Session {
     /// A descriptor on which the process's end is told; `None`: it has ended.
     pub(super) fn end(&self) -> Result<Option<OwnedFd>> {
         match &self.process {
-            Process::Exec { running, .. } => duplicate(running.control.fd()).map(Some),
+            Process::Exec { running, .. } => fd::duplicate(running.control.fd()).map(Some),
             Process::Container { all, id, end } => match end.as_ref().and_then(Ending::stop) {
-                Some(Stop::Awaited(control)) => duplicate(control.fd()).map(Some),
+                Some(Stop::Awaited(control)) => fd::duplicate(control.fd()).map(Some),
                 Some(Stop::Over(_)) => Ok(None),
                 None => all.waits.end_fd(id),
             },

@@ -1,10 +1,10 @@
 //! Waiting for containers.
 
 use super::Engine;
-use super::ends::ready;
 use crate::container::{Containers, Snapshot, Stop};
 use crate::error::{ErrorKind, Result};
 use crate::event::EventStream;
+use crate::kernel::fd::readable;
 use crate::launch::monitor::Control;
 use crate::model::{ContainerWaited, Event, EventQuery, WaitCondition, WaitError};
 use crate::op::{Op, Ready, wait_fd};
@@ -43,7 +43,7 @@ enum Until {
 
 impl Until {
     fn over(result: ContainerWaited) -> Result<Until> {
-        Ok(Until::Over(result, ready()?))
+        Ok(Until::Over(result, readable()?))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use std::ffi::CString;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// The last system call's errno.
 pub(crate) fn errno() -> i32 {
@@ -52,6 +52,18 @@ pub(crate) fn eventfd_signal(fd: BorrowedFd<'_>) {
     let one = 1u64.to_ne_bytes();
     // SAFETY: the buffer lives over the call. A full counter is readable already, so the result does not matter.
     unsafe { libc::write(fd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+}
+
+/// A descriptor that is readable from its beginning, for a program that polls for something that has happened already.
+pub(crate) fn readable() -> Result<OwnedFd> {
+    let ready = eventfd()?;
+    eventfd_signal(ready.as_fd());
+    Ok(ready)
+}
+
+/// Another descriptor of the same file.
+pub(crate) fn duplicate(fd: BorrowedFd<'_>) -> Result<OwnedFd> {
+    fd.try_clone_to_owned().map_err(|error| Error::io("duplicate a descriptor", &error))
 }
 
 /// poll(2) over (descriptor, events); returns the events in the same order, all 0 for an interrupted call.

@@ -590,10 +590,8 @@ fn names(plan: &mut PlanWriter, c: &Container) {
             plan.push(op, format!("set the domain name {}", c.domainname));
         }
     }
-    if c.net == Namespace::New {
-        if c.loopback {
-            plan.push(ops::Loopback {}, "bring the loopback interface up");
-        }
+    if c.net == Namespace::New && c.loopback {
+        plan.push(ops::Loopback {}, "bring the loopback interface up");
     }
 }
 

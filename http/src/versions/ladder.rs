@@ -47,8 +47,14 @@ impl Of {
     }
 }
 
+/// Brings an answer to the shape of earlier or later versions.
+type Change = fn(&mut Members);
+
+/// Brings a create body to the newest shape.
+type Lift = for<'a> fn(&mut Fields<'a>);
+
 /// The changes of answers, oldest first. An answer in the newest shape goes through the rows of its noun from the last one up.
-const ANSWERS: &[(Of, Noun, fn(&mut Members))] = &[
+const ANSWERS: &[(Of, Noun, Change)] = &[
     (Of::Before(19), Noun::Info, flags_as_numbers),
     (Of::Before(20), Noun::Container, volumes_for_mounts),
     (Of::Before(21), Noun::Container, without_networks),
@@ -64,7 +70,7 @@ const ANSWERS: &[(Of, Noun, fn(&mut Members))] = &[
 ];
 
 /// The changes of a create body: for versions before 1.n.
-const CREATES: &[(u64, fn(&mut Fields<'_>))] = &[(19, clamp_cpu_shares)];
+const CREATES: &[(u64, Lift)] = &[(19, clamp_cpu_shares)];
 
 impl Version {
     /// Brings a create body (canonical names) to the newest shape.

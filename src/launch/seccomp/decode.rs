@@ -57,7 +57,7 @@ pub(super) struct SaidFilter {
 }
 
 /// # Errors
-
+///
 /// Invalid JSON, or a field of the wrong type; the message names it.
 pub(super) fn decode(json: &str) -> Result<Said> {
     serde_json::from_str(json).map_err(|error| blame(json, error))
