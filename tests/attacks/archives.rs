@@ -864,7 +864,7 @@ fn documents_of_credentials_and_registries_have_one_bound() {
     // Tags by the million, a token of many values, errors of many words.
     let pieces: [(&str, String, &str); 3] = [
         ("tags/list", format!("{{\"tags\":[\"\"{}]}}", ",\"\"".repeat(1_390_000)), "more than 100000 tags"),
-        ("token", format!("{{\"more\":[0{}]}}", ",0".repeat(520_000)), "not a token"),
+        ("token", format!("{{\"more\":[0{}]}}", ",0".repeat(520_000)), "no token"),
         ("manifests", format!("{{\"errors\":[{{}}{}]}}", ",{}".repeat(20_000)), ""),
     ];
     for (what, answer, why) in pieces {

@@ -23,7 +23,7 @@ static int ask(coracle *engine, const char *method, const char *target, const ch
     coracle_error *error = NULL;
     coracle_stream *stream = NULL;
     int32_t status = 0;
-    if (coracle_request(engine, method, target, "{\"Content-Type\":\"application/json\"}", body, body ? strlen(body) : 0, NULL,
+    if (coracle_http_request(engine, method, target, "{\"Content-Type\":\"application/json\"}", body, body ? strlen(body) : 0, NULL,
                         &status, &stream, &error) < 0) {
         fprintf(stderr, "%s %s: %s\n", method, target, coracle_error_message(error));
         exit(1);

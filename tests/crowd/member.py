@@ -53,7 +53,7 @@ class Library:
 
     def ask(self, method: str, target: str, body: bytes) -> "tuple[int, bytes]":
         status, stream, error = ctypes.c_int32(), ctypes.c_void_p(), ctypes.c_void_p()
-        done = self.library.coracle_request(
+        done = self.library.coracle_http_request(
             self.engine, method.encode(), target.encode(), b'{"Content-Type":"application/json"}', body,
             ctypes.c_size_t(len(body)), None, ctypes.byref(status), ctypes.byref(stream), ctypes.byref(error),
         )
