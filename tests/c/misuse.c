@@ -341,6 +341,8 @@ static void arguments(coracle *engine, char **argv) {
     /* Nothing where something must be. */
     MESSAGE(CORACLE_EINVALID, coracle_open(NULL, NULL, &other, &err), "root is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_open("", NULL, &other, &err), "root is empty");
+    MESSAGE(CORACLE_EINVALID, coracle_host_report("", NULL, &s, &err), "root is empty");
+    MESSAGE(CORACLE_EINVALID, coracle_host_report("/", NULL, NULL, &err), "out_json is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_container_inspect(engine, NULL, 0, &s, &err), "id is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_container_rename(engine, "x", NULL, &err), "name is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, NULL, NULL, NULL, &s, NULL, &err), "body_json is NULL");
@@ -380,7 +382,8 @@ static void arguments(coracle *engine, char **argv) {
     MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, NULL, "{\"HostConfig\":{\"ReadonlyRootfss\":true}}", NULL, &s, NULL, &err),
             "body_json: HostConfig.ReadonlyRootfss is not a known member: the nearest is ReadonlyRootfs");
     MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, NULL, "{\"image\":\"x\"}", NULL, &s, NULL, &err), "the nearest is Image");
-    MESSAGE(CORACLE_EUNSUPPORTED, coracle_container_create(engine, NULL, "{\"StopTimeout\":3}", NULL, &s, NULL, &err), "StopTimeout is not supported");
+    MESSAGE(CORACLE_EUNSUPPORTED, coracle_container_create(engine, NULL, "{\"HostConfig\":{\"DeviceRequests\":[{\"Count\":1}]}}", NULL, &s, NULL, &err),
+            "DeviceRequests is not supported");
     MESSAGE(CORACLE_EINVALID, coracle_container_update(engine, "x", "{\"Memmory\":1}", NULL, &s, &err), "the nearest is Memory");
     MESSAGE(CORACLE_EUNSUPPORTED, coracle_container_update(engine, "x", "{\"Ulimits\":[{\"Name\":\"core\"}]}", NULL, &s, &err), "Ulimits");
     MESSAGE(CORACLE_EINVALID, coracle_exec_create(engine, "x", "{\"cmd\":[]}", &s, &err), "the nearest is Cmd");
