@@ -252,7 +252,7 @@ mod tests {
             options(c"/r".as_ptr(), &coracle_open_options { size, flags, run_dir: null, config_json: null })
         };
         assert!(opened(0).unwrap().create && !opened(CORACLE_OPEN_EXISTING).unwrap().create);
-        assert!(opened(4).unwrap_err().message.contains("opt.flags"));
+        assert!(opened(1 << 20).unwrap_err().message.contains("opt.flags"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::fd::Fd;
 use crate::link::Link;
 use crate::ops::{self, Bad, KeepNet, Plan, UserMap};
 use crate::record::Record;
-use crate::reports::await_child;
+use crate::reports::{Handed, await_child};
 use crate::sys::{self, *};
 use crate::text::Writer;
 use crate::userns::{Made, open_of};
@@ -128,7 +128,7 @@ impl Network {
         around: (&Record, &mut Link),
     ) -> core::result::Result<Plan<'static>, Failure> {
         let plan = Plan::check(plan).map_err(|bad| Bad { index: STEP_PLAN, ..bad }.failure())?;
-        take_steps(Plan::check(steps).map_err(Bad::failure)?, pidfd)?;
+        take_steps(Plan::check(steps).map_err(Bad::failure)?, pidfd, around.1)?;
         os(self.keep(plan, pid, &Made::NONE, around))?;
         Ok(plan)
     }
@@ -153,8 +153,8 @@ pub fn has_addresses(plan: Plan) -> bool {
     plan.has::<ops::Net>() || plan.has::<ops::FirewallEnd>() || plan.has::<ops::Hold>()
 }
 
-/// Has a child take the steps of a plan.
-fn take_steps(plan: Plan, init: i32) -> Step {
+/// Has a child take the steps of a plan. The child may hand over the sockets of a resolver.
+fn take_steps(plan: Plan, init: i32, link: &mut Link) -> Step {
     let [report, own] = os(sys::report_pair())?.map(Fd::new);
     let forked = sys::fork(0, None);
     if let Ok((0, _)) = forked {
@@ -163,7 +163,10 @@ fn take_steps(plan: Plan, init: i32) -> Step {
     drop(own);
     let (pid, pidfd) = os(forked)?;
     let pidfd = Fd::new(pidfd);
-    let taken = await_child(report.raw(), pid, &mut 0, &mut |handed| handed.close());
+    let taken = await_child(report.raw(), pid, &mut 0, &mut |handed| match handed {
+        Handed::Dns(which, fd) => dns::take_socket(link, which, fd),
+        other => other.close(),
+    });
     if taken.is_err() {
         // The child may hang.
         let _ = sys::pidfd_signal(pidfd.raw(), SIGKILL);
