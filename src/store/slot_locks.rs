@@ -24,7 +24,18 @@ const QUEUE: u64 = 1 << 31;
 const REMOVALS_AT: u64 = 1 << 61;
 
 /// See [`SlotLocks::hold_end`].
-pub(crate) struct HeldEnd(#[allow(dead_code)] File);
+pub(crate) struct HeldEnd {
+    file: File,
+    place: u64,
+}
+
+impl Drop for HeldEnd {
+    fn drop(&mut self) {
+        // A child that the host program has just forked still has the descriptor: a close alone would leave the lock. The
+        // lock ends with that descriptor if this fails.
+        let _ = file::unlock_byte(&self.file, self.place);
+    }
+}
 
 /// Holds the right to work on one container until it is dropped.
 pub(crate) struct Busy(#[allow(dead_code)] File);
@@ -70,8 +81,9 @@ impl SlotLocks {
     /// ends.
     pub(crate) fn hold_end(&self, slot: u32) -> Result<HeldEnd> {
         let file = open(&self.busy_path)?;
-        file::share_byte(&file, ENDS_AT + u64::from(slot), self.busy_path.display())?;
-        Ok(HeldEnd(file))
+        let place = ENDS_AT + u64::from(slot);
+        file::share_byte(&file, place, self.busy_path.display())?;
+        Ok(HeldEnd { file, place })
     }
 
     /// Whether anybody holds it: [`SlotLocks::hold_end`].
