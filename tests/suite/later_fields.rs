@@ -162,6 +162,15 @@ fn prunes_remove_what_nothing_uses() {
     pruned_is_told(events);
 }
 
+/// A mount below a root's directory, which goes before the directory.
+struct Unmounted(std::path::PathBuf);
+
+impl Drop for Unmounted {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
 // field: HostConfig.Mounts.BindOptions.CreateMountpoint
 // field: HostConfig.Mounts.BindOptions.ReadOnlyForceRecursive
 // field: HostConfig.Mounts.BindOptions.ReadOnlyNonRecursive
@@ -177,8 +186,10 @@ fn binds_are_read_only_as_far_as_they_were_asked_to_be() {
     let router = Router::new(root.engine.clone());
     let source = root.dir.join("source");
     std::fs::create_dir_all(source.join("below")).expect("a directory");
-    let mounted = std::process::Command::new("mount").args(["-t", "tmpfs", "below"]).arg(source.join("below")).status();
+    let below = source.join("below");
+    let mounted = std::process::Command::new("mount").args(["-t", "tmpfs", "below"]).arg(&below).status();
     assert!(mounted.expect("mount").success());
+    let _mounted = Unmounted(below);
     let bind = |options: Value| json!({ "Type": "bind", "Source": source, "Target": "/b", "ReadOnly": true, "BindOptions": options });
     let made = |prefix: &str, name: &str, mount: &Value| -> String {
         let json = [("Content-Type", "application/json")];
