@@ -86,10 +86,7 @@ impl Stopper {
         }
         self.finder.holding_the_end(&found, || {
             self.stop_live(&found, end, op)?;
-            // Best effort: the next start or removal repeats it.
-            let _ = self.networks.remote.release_idle(found.row.slot, &found.row.id);
-            self.register.event(&found, "stop", &[])?;
-            Ok(Changed::Yes)
+            self.stopped(&found)
         })
     }
 
@@ -124,8 +121,7 @@ impl Stopper {
             false => None,
         };
         let Some((control, waiter)) = self.ending(&found, op)? else {
-            drop(held);
-            return self.stopped(&found).map(StopStep::Over);
+            return self.finished(&found, held).map(StopStep::Over);
         };
         self.send(&found, &control, end.signal, true)?;
         let due = end.grace.and_then(|grace| Instant::now().checked_add(grace));
@@ -135,8 +131,8 @@ impl Stopper {
     /// Looks whether a stop is over; sends SIGKILL when its time has come. `None`: it is not over.
     pub(crate) fn go_on(&self, stop: &mut PendingStop) -> Result<Option<Changed>> {
         if ended(stop.waiter.answer_until(Some(Instant::now()), None))? {
-            drop(stop.held.take());
-            return self.stopped(&stop.found).map(Some);
+            let held = stop.held.take();
+            return self.finished(&stop.found, held).map(Some);
         }
         if stop.due.is_none_or(|due| Instant::now() < due) {
             return Ok(None);
@@ -151,14 +147,21 @@ impl Stopper {
 
     /// Does the rest once a container has ended.
     fn stopped(&self, found: &Snapshot) -> Result<Changed> {
-        if found.spec.host_config.auto_remove {
-            // Else by the next look.
-            let _ = self.finder.reap_ended_soon(&found.row.id);
-        }
-        // Best effort: a start and a removal do the same.
+        // Best effort: the next start or removal repeats it.
         let _ = self.networks.remote.release_idle(found.row.slot, &found.row.id);
         self.register.event(found, "stop", &[])?;
         Ok(Changed::Yes)
+    }
+
+    /// As [`Finder::holding_the_end`] ends: a container with AutoRemove is removed after its event "stop".
+    fn finished(&self, found: &Snapshot, held: Option<HeldEnd>) -> Result<Changed> {
+        let done = self.stopped(found);
+        drop(held);
+        if found.spec.host_config.auto_remove {
+            // The next look removes the container otherwise.
+            let _ = self.finder.reap_ended_soon(&found.row.id);
+        }
+        done
     }
 
     fn stop_live(&self, found: &Snapshot, stop: Stop, op: Option<&Op>) -> Result<()> {
