@@ -16,6 +16,7 @@ use crate::record::{Record, RecordFiles};
 use crate::restart::{Policy, Restarts};
 use crate::rotate::Files;
 use crate::streams;
+use crate::subjects::{LEASE, SIGNALS, token};
 use crate::sys::{self, *};
 use crate::wire::*;
 
@@ -266,7 +267,7 @@ impl Monitor {
                 Some(Call::Lease) if count == 1 => {
                     self.supplies.lease.set(fds[0]);
                     // The kernel tells the end of a lease without a request for events.
-                    sys::epoll_ctl(self.epoll, ADD, fds[0], 0, life::token(life::LEASE, 0)).map_err(broken)?;
+                    sys::epoll_ctl(self.epoll, ADD, fds[0], 0, token(LEASE, 0)).map_err(broken)?;
                 }
                 Some(Call::Go) => return Ok(()),
                 _ => return Err(broken(EINVAL)),
@@ -329,7 +330,7 @@ impl Monitor {
         self.execs.listen(self.epoll);
         self.link.open(self.epoll).map_err(broken)?;
         self.network.take_ports(&mut self.supplies.namespaces, &mut self.link);
-        sys::epoll_ctl(self.epoll, ADD, self.signals.raw(), EPOLLIN, life::token(life::SIGNALS, 0)).map_err(broken)
+        sys::epoll_ctl(self.epoll, ADD, self.signals.raw(), EPOLLIN, token(SIGNALS, 0)).map_err(broken)
     }
 }
 

@@ -171,7 +171,7 @@ impl Groups {
             if state[..length].starts_with(value) {
                 return Ok(());
             }
-            pause_ms(1);
+            sys::sleep(1_000_000);
         }
         let _ = write_file(self.freezer, b"THAWED");
         Err(EBUSY)
@@ -197,17 +197,9 @@ fn remove_group(path: &[u8]) -> bool {
             break;
         }
         kill_all(path);
-        pause_ms(2);
+        sys::sleep(2_000_000);
     }
     gone
-}
-
-pub fn pause_ms(millis: i32) {
-    // SAFETY: a null set of zero descriptors.
-    let time = [i64::from(millis) / 1000, i64::from(millis) % 1000 * 1_000_000];
-    const PPOLL: usize = if cfg!(target_arch = "x86_64") { 271 } else { 73 };
-    // SAFETY: the time lives over the call; no descriptors are given.
-    let _ = unsafe { sys::call(PPOLL, &[0, 0, time.as_ptr() as usize, 0, 8]) };
 }
 
 fn kill_all(path: &[u8]) {

@@ -426,9 +426,10 @@ impl<'a> Child<'a> {
     /// The overlay of the run before may still hold the directories, where a monitor that was killed is letting it go.
     fn overlay(&mut self, op: ops::Overlay) -> Step {
         const TRIES: u32 = 1000;
+        const OVERLAY_PAUSE_NS: i64 = 2_000_000;
         for _ in 0..TRIES {
             match self.try_overlay(&op) {
-                Err(failure) if failure.errno == EBUSY => crate::cgroup::pause_ms(2),
+                Err(failure) if failure.errno == EBUSY => sys::sleep(OVERLAY_PAUSE_NS),
                 other => return other,
             }
         }

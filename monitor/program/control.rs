@@ -2,7 +2,7 @@
 
 use crate::clients::{Clients, Waits};
 use crate::fd::{Fd, close_all};
-use crate::life::{CLIENT, LISTENER, token};
+use crate::subjects::{CLIENT, LISTENER, token};
 use crate::sys::{self, *};
 use crate::wire::*;
 

@@ -5,19 +5,17 @@
 //! names and their holders; the locks of running containers tell which of them run (`names`).
 
 use crate::child::{errno, os};
-use crate::life::token;
+use crate::fd;
 use crate::link::{Launcher, Link};
 use crate::message::{DNS_SOCKET, END_DNS, Message, SOCKET};
 use crate::names::{Names, Reply, SERVFAIL};
 use crate::ops::{self, Plan};
 use crate::question::{Likeness, Question, Spelling, head, likeness, spell};
+use crate::subjects::{DNS, token};
 use crate::sys::{self, *};
 use crate::timers;
 use crate::walls::Wall;
 use crate::wire::*;
-
-/// Kind of the events of these sockets.
-pub const DNS: u32 = 20;
 
 /// The message with which the child sends its sockets: this word, then which of them.
 pub const REPORT_DNS: u32 = 16;
@@ -333,7 +331,7 @@ impl Dns {
             return false;
         };
         if *place != fd {
-            crate::life::replace(place, fd);
+            fd::replace(place, fd);
         }
         sys::set_nonblocking(fd);
         true
@@ -360,7 +358,7 @@ impl Dns {
 
     pub fn close(&mut self) {
         for place in &mut self.sockets {
-            crate::life::replace(place, -1);
+            fd::replace(place, -1);
         }
         for index in 0..MAX_TCP {
             self.close_stream(index);

@@ -7,23 +7,21 @@ use crate::control::Control;
 use crate::entry;
 use crate::events::Value;
 use crate::fd::{Fd, close_all};
-use crate::life::{REPORT, token};
 use crate::link::Link;
 use crate::ops::{Bad, Plan};
+use crate::owners::{CHECK, CHECK_OUTPUT, MAX_EXECS, of_exec};
 use crate::process::Process;
 use crate::progress::{NOT_STARTED, Progress};
 use crate::record::Record;
 use crate::reports::{failure_of, word};
 use crate::session::Session;
 use crate::streams;
+use crate::subjects::{REPORT, token};
 use crate::sys::{self, *};
 use crate::timers;
 use crate::walls::Wall;
 use crate::wire::*;
 
-pub const MAX_EXECS: usize = 64;
-/// The place of the health check.
-pub const CHECK: usize = MAX_EXECS;
 /// How long after a further process its memory is kept for the next one.
 const TIDY_NS: i64 = 1_000_000_000;
 
@@ -174,13 +172,13 @@ impl Execs {
                 let input = request.session.place(0).filter(|_| !is_tty(plan) && !request.session.is_direct(0));
                 if let Some(at) = input {
                     // If no room is left the process has no input; it runs.
-                    let _ = streams::add_input(link, take(&mut fds[2 + at]), index as u32 + 1, true);
+                    let _ = streams::add_input(link, take(&mut fds[2 + at]), of_exec(index), true);
                 }
                 os(self.watch(index, progress, report))
             }
             Err(error) => {
                 self.execs[index].free();
-                streams::drop_inputs(link, index as u32 + 1);
+                streams::drop_inputs(link, of_exec(index));
                 sys::unmap(bytes);
                 Err(errno(error))
             }
@@ -211,7 +209,7 @@ impl Execs {
             exec.terminal_sink.set(given(1));
             return Ok((ends, [false; 3]));
         }
-        let made = make_pipes(index as u32 + 1, session, fds, &mut ends, link);
+        let made = make_pipes(of_exec(index), session, fds, &mut ends, link);
         made.inspect_err(|_| close_all(&ends))?;
         Ok((ends, [0, 1, 2].map(|stream| session.is_direct(stream))))
     }
@@ -220,7 +218,7 @@ impl Execs {
     pub fn start_check(&mut self, plan: Plan, id: [u8; 64], home: &Home, link: &mut Link) -> Result<()> {
         let pipe = sys::pipe2(0)?;
         let output = Fd::new(pipe[1]);
-        streams::add_output(link, CHECK as u32 + 1, pipe[0], None)?;
+        streams::add_output(link, CHECK_OUTPUT, pipe[0], None)?;
         let second = Fd::new(sys::dup_from(output.raw(), 0).unwrap_or(-1));
         let forked = fork(plan, [-1, output.raw(), second.raw()], [false; 3], home);
         drop((output, second));
@@ -312,7 +310,7 @@ impl Execs {
         let trusted = exec.progress.trusts(sender, Wall::EnterConfined.stands());
         match (word(message, 0), fds) {
             (child::REPORT_TERMINAL, &[master]) if trusted && !exec.master.is_open() => {
-                return exec.take_terminal(index as u32 + 1, master, link);
+                return exec.take_terminal(of_exec(index), master, link);
             }
             (child::REPORT_APPEARED, []) if trusted => {
                 let pid = word(message, 1) as i32;
@@ -377,7 +375,7 @@ impl Execs {
         let exec = &mut self.execs[index];
         let Some(result) = exec.progress.result().filter(|_| exec.used) else { return };
         exec.write(2, result.unwrap_or(NOT_STARTED), around.record);
-        streams::drop_inputs(around.link, index as u32 + 1);
+        streams::drop_inputs(around.link, of_exec(index));
         if let Ok(code) = result {
             let extras = [(&b"exitCode"[..], Value::Number(i64::from(code))), (b"execID", Value::Text(&exec.id))];
             // The asking program may have an older library, which says no id.

@@ -89,6 +89,14 @@ impl<const N: usize> Drop for FdList<N> {
     }
 }
 
+/// Puts a descriptor in the place of another one, which is closed; a number below 0 means none.
+pub fn replace(place: &mut i32, fd: i32) {
+    if *place >= 0 {
+        sys::close(*place);
+    }
+    *place = fd;
+}
+
 /// Closes descriptors; numbers below 0 mean none.
 #[inline(never)]
 pub fn close_all(fds: &[i32]) {

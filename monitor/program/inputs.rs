@@ -1,10 +1,10 @@
 //! Input: from clients to a process.
 
-use crate::execs::MAX_EXECS;
-use crate::life::{INPUT, TARGET, token};
 use crate::link::Launcher;
 use crate::message::{CLOSED, Message};
-use crate::outputs::{CHUNK, CONTAINER, Kind, kind_of, let_go};
+use crate::outputs::{CHUNK, Kind, kind_of, let_go};
+use crate::owners::{CONTAINER, OWNERS};
+use crate::subjects::{INPUT, TARGET, token};
 use crate::sys::{self, *};
 
 const MAX_INPUTS: usize = 80;
@@ -14,7 +14,7 @@ pub struct Inputs {
     launcher: Launcher,
     inputs: [Input; MAX_INPUTS],
     /// Where input goes, by owner: descriptors plus one; 0: none.
-    targets: [i32; MAX_EXECS + 2],
+    targets: [i32; OWNERS],
     /// The container runs: its input is read.
     enabled: bool,
 }

@@ -4,34 +4,20 @@ use crate::boot::Monitor;
 use crate::cgroup;
 use crate::clients::Waits;
 use crate::events::Value;
-use crate::execs::{Around, CHECK, Home};
+use crate::execs::{Around, Home};
 use crate::exits::{code_of, code_of_failure};
+use crate::fd;
 use crate::network::has_addresses;
+use crate::owners::CHECK;
 use crate::process::start_time;
 use crate::streams;
+use crate::subjects::*;
 use crate::sys::{self, *};
 use crate::timers;
 use crate::wire::*;
 
-// The subject of an epoll event: kind in the upper half, index in the lower.
-pub const SIGNALS: u32 = 1;
-pub const LISTENER: u32 = 2;
-pub const CLIENT: u32 = 3;
-pub const OUTPUT: u32 = 4;
-pub const SINK: u32 = 5;
-pub const INPUT: u32 = 6;
-pub const TARGET: u32 = 7;
-pub const REPORT: u32 = 8;
-pub const OOM: u32 = 9;
-pub const REQUEST: u32 = 10;
-pub const LEASE: u32 = 11;
-
 /// How long clients may take the rest of the output of a container that ended.
 const LINGER_MS: i32 = 10_000;
-
-pub fn token(kind: u32, index: u32) -> u64 {
-    u64::from(kind) << 32 | u64::from(index)
-}
 
 /// The first start, then the loop until the container has ended for good.
 pub fn run(monitor: &mut Monitor) -> ! {
@@ -47,7 +33,8 @@ pub fn run(monitor: &mut Monitor) -> ! {
     loop {
         let count = sys::epoll_wait(monitor.epoll, &mut events, monitor.wait_ms()).unwrap_or(0);
         for event in &events[..count] {
-            monitor.dispatch((event.data >> 32) as u32, event.data as u32 as usize);
+            let (kind, index) = subject(event.data);
+            monitor.dispatch(kind, index);
             monitor.pass_on();
         }
         monitor.tick(sys::monotonic());
@@ -374,17 +361,10 @@ impl Monitor {
         self.process.mounts.close();
         self.process.root.close();
         for volume in &mut self.supplies.volumes {
-            replace(volume, -1);
+            fd::replace(volume, -1);
         }
         self.link.linger(LINGER_MS);
         self.link.files.finish();
         sys::exit(0)
     }
-}
-
-pub fn replace(place: &mut i32, fd: i32) {
-    if *place >= 0 {
-        sys::close(*place);
-    }
-    *place = fd;
 }

@@ -8,10 +8,10 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::fd::{Fd, close_all};
 use crate::in_force::InForce;
-use crate::life::{REQUEST, token};
 use crate::message::*;
 use crate::ops::Plan;
 use crate::rotate::Files;
+use crate::subjects::{REQUEST, token};
 use crate::successors::Successors;
 use crate::sys::{self, *};
 use crate::timers;

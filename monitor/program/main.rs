@@ -91,6 +91,8 @@ mod ops;
 mod others_proc;
 mod outputs;
 mod overlay;
+#[path = "../src/owners.rs"]
+mod owners;
 #[path = "../src/passage.rs"]
 mod passage;
 mod permits;
@@ -110,6 +112,8 @@ mod serve;
 #[path = "../src/session.rs"]
 mod session;
 mod streams;
+#[path = "../src/subjects.rs"]
+mod subjects;
 #[path = "../src/successors.rs"]
 mod successors;
 #[path = "../src/text.rs"]

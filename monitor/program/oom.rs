@@ -1,8 +1,8 @@
 //! Want of memory: noticed when it happens, not only at the container's end.
 
 use crate::fd::Fd;
-use crate::life::{OOM, token};
 use crate::oom_count::Count;
+use crate::subjects::{OOM, token};
 use crate::sys::{self, *};
 
 /// Watches for the OOM killer in the container's memory group.

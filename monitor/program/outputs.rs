@@ -8,12 +8,12 @@
 //! client with a pipe wants its output, the pages go from pipe to pipe and nothing is copied here.
 
 use crate::check_output::CheckOutput;
-use crate::execs::CHECK;
 use crate::jsonlog::Log;
-use crate::life::{OUTPUT, SINK, token};
 use crate::link::Launcher;
 use crate::logfile::LogFile;
 use crate::message::{LOST, Message};
+use crate::owners::{CHECK_OUTPUT, CONTAINER};
+use crate::subjects::{OUTPUT, SINK, token};
 use crate::sys::{self, *};
 use crate::walls::Wall;
 
@@ -28,8 +28,6 @@ const MAX_SINKS: usize = 16;
 /// The container's own output streams; those of exec'd processes follow.
 pub const STDOUT: usize = 0;
 pub const STDERR: usize = 1;
-/// Owner of the container's own streams; exec'd process `i` is `i + 1`.
-pub const CONTAINER: u32 = 0;
 
 /// The output streams of the worker, the log, and the output of the health check.
 pub struct Outputs {
@@ -106,7 +104,7 @@ impl Output {
 
     /// Where all of the output can go without being looked at: the only client's pipe.
     fn straight(&self) -> Option<usize> {
-        if !self.bulk || self.log || self.owner == CHECK as u32 + 1 || !Wall::BackPressure.stands() {
+        if !self.bulk || self.log || self.owner == CHECK_OUTPUT || !Wall::BackPressure.stands() {
             return None;
         }
         let mut open = self.sinks.iter().enumerate().filter(|(_, sink)| sink.fd >= 0);
@@ -299,7 +297,7 @@ impl Outputs {
 
     fn take_chunk(&mut self, index: usize, from: usize, to: usize) {
         let output = &mut self.outputs[index];
-        if output.owner == CHECK as u32 + 1 {
+        if output.owner == CHECK_OUTPUT {
             if let Some(buffer) = output.buffer.as_ref() {
                 self.check.take(&buffer[from..to]);
             }

@@ -4,18 +4,13 @@
 //! Bytes of connections go through pipes and are never looked at or copied. The plan has the target of each port, so
 //! that a plan that takes another's place says it anew.
 
-use crate::life::token;
 use crate::link::{Link, ORDER};
 use crate::message::{END_PORTS, MESSAGE, Message, PORTS};
 use crate::ops::{self, Plan};
 use crate::passage::{self, Target, own_address, same_peer};
+use crate::subjects::{BACK, PORT, SIDE, token};
 use crate::sys::{self, *};
 use crate::wire::*;
-
-/// Kinds of events: a port, one side of a connection, what comes back for datagrams.
-pub const PORT: u32 = 21;
-pub const SIDE: u32 = 22;
-pub const BACK: u32 = 23;
 
 const MAX_CONNECTIONS: usize = 1024;
 const MAX_PEERS: usize = 256;

@@ -3,7 +3,7 @@
 use crate::fd::{self, close_all};
 use crate::link::Link;
 use crate::message::*;
-use crate::outputs::CONTAINER;
+use crate::owners::CONTAINER;
 use crate::sys::{self, *};
 use crate::wire::*;
 
@@ -19,7 +19,7 @@ pub fn attach(link: &mut Link, direct: &mut [i32; 3], mask: u32, fds: &[i32]) ->
         }
         let fd = fds.next().unwrap_or(-1);
         if mask & bit << SESSION_DIRECT != 0 {
-            crate::life::replace(direct, fd);
+            fd::replace(direct, fd);
         } else {
             wanted |= bit;
             mine[count] = own_description(fd, if stream == 0 { O_RDONLY } else { O_WRONLY });

@@ -4,24 +4,23 @@
 //! do any more (`link`).
 
 use crate::confine;
-use crate::dns::{self, Dns};
-use crate::execs::CHECK;
+use crate::dns::Dns;
 use crate::fd::{self, Fd, close_all};
 use crate::filter::WORKER;
 use crate::in_force::InForce;
 use crate::inputs::Inputs;
-use crate::life::{INPUT, OUTPUT, SINK, TARGET, token};
 use crate::link::{Launcher, ORDER};
 use crate::message::{self, MESSAGE, Message};
 use crate::open_set::OpenSet;
 use crate::ops::Plan;
-use crate::outputs::{CONTAINER, NewOutput, Outputs, STDERR, STDOUT};
-use crate::relay::{self, Relay};
+use crate::outputs::{NewOutput, Outputs, STDERR, STDOUT};
+use crate::owners::{CHECK_OUTPUT, CONTAINER};
+use crate::relay::Relay;
+use crate::subjects::{BACK, DNS, INPUT, ORDERS, OUTPUT, PORT, SIDE, SINK, TARGET, subject, token};
 use crate::sys::{self, *};
 use crate::timers;
 use crate::wire::*;
 
-const ORDERS: u32 = 11;
 /// Ends when the launcher has closed its end.
 const GONE: i32 = 0;
 /// The exit code when the rights could not be given up.
@@ -68,7 +67,7 @@ pub fn run(worker: &mut Worker, orders: i32, launcher: Launcher, runs: bool) -> 
         let wait = if worker.relay.is_busy() { 0 } else { timers::wait_ms(worker.dns.due(), sys::monotonic()) };
         let count = sys::epoll_wait(worker.epoll, &mut events, wait).unwrap_or(0);
         for event in &events[..count] {
-            let (kind, index) = ((event.data >> 32) as u32, event.data as u32 as usize);
+            let (kind, index) = subject(event.data);
             worker.work(kind, index, event.events);
         }
         worker.dns.tick();
@@ -174,8 +173,8 @@ impl Worker {
             SINK => self.outputs.sink_ready(index, bits),
             INPUT => self.inputs.ready(index),
             TARGET => self.inputs.target_ready(index as u32),
-            dns::DNS => self.dns.ready(index),
-            relay::PORT | relay::SIDE | relay::BACK => self.relay.ready(kind, index),
+            DNS => self.dns.ready(index),
+            PORT | SIDE | BACK => self.relay.ready(kind, index),
             _ => {}
         }
     }
@@ -220,7 +219,7 @@ impl Worker {
                 return done(Ok(()));
             }
             message::CHECKED => {
-                self.outputs.end_outputs(CHECK as u32 + 1);
+                self.outputs.end_outputs(CHECK_OUTPUT);
                 return Some(Ok(u64::from(self.outputs.check.written())));
             }
             message::KEEP_CHECK => {
@@ -247,7 +246,7 @@ impl Worker {
 
     fn new_output(&mut self, order: Message, source: i32, sink: Option<i32>) -> Option<Result<u64>> {
         let index = (order.b > 0).then(|| (order.b - 1) as usize % 2);
-        if order.a == CHECK as u32 + 1 {
+        if order.a == CHECK_OUTPUT {
             self.outputs.check.clear();
         }
         let output = NewOutput { owner: order.a, index, source, log: order.c != 0 };
@@ -299,8 +298,8 @@ impl Worker {
         while self.outputs.draining() && sys::monotonic() < until {
             let count = sys::epoll_wait(self.epoll, &mut events, millis as i32).unwrap_or(0);
             for event in &events[..count] {
-                if (event.data >> 32) as u32 == SINK {
-                    self.outputs.sink_ready(event.data as u32 as usize, event.events);
+                if let (SINK, key) = subject(event.data) {
+                    self.outputs.sink_ready(key, event.events);
                 }
             }
         }

@@ -43,6 +43,8 @@ mod open_set;
 pub mod ops;
 #[cfg(test)]
 mod ops_tests;
+#[cfg(test)]
+mod owners;
 #[cfg(any(test, fuzzing))]
 mod passage;
 #[cfg(test)]
@@ -53,6 +55,8 @@ mod question;
 mod restart;
 #[cfg(test)]
 mod session;
+#[cfg(test)]
+mod subjects;
 #[cfg(test)]
 mod successors;
 pub mod text;
