@@ -4,6 +4,7 @@ use crate::call::Call;
 use crate::cgroup::Groups;
 use crate::control::Control;
 use crate::execs::Execs;
+use crate::failure::{Outcome, Step, of_monitor};
 use crate::fd::Fd;
 use crate::health::Health;
 use crate::life;
@@ -219,25 +220,21 @@ pub fn answer_boot(failure: Failure) {
     let _ = sys::send(BOOT, &answer.to_bytes());
 }
 
-fn broken(errno: i32) -> Failure {
-    Failure { step: STEP_MONITOR, errno, ..Failure::default() }
-}
-
 impl Monitor {
     /// Takes the boot messages: descriptors and plan, sessions that are attached before the start, and the call to go.
-    fn boot(&mut self) -> core::result::Result<(), Failure> {
+    fn boot(&mut self) -> Step {
         let mut fds = [-1i32; MAX_FDS];
         let (request, count) = loop {
             let (request, count) = receive(&mut fds)?;
             match Call::of(&request) {
                 Some(Call::NewNetwork) => {
-                    self.supplies.new_network.set(crate::net::new_namespace().map_err(broken)?);
+                    self.supplies.new_network.set(crate::net::new_namespace().map_err(of_monitor)?);
                 }
                 _ => break (request, count),
             }
         };
         if count < BOOT_FDS || request.version != VERSION {
-            return Err(broken(EINVAL));
+            return Err(of_monitor(EINVAL));
         }
         self.boot.set(BOOT);
         self.lock.set(fds[BOOT_LOCK]);
@@ -252,7 +249,7 @@ impl Monitor {
             },
             self.header.slot,
         );
-        self.prepare_worker(plan, fds[BOOT_CONTAINER_DIR]).map_err(broken)?;
+        self.prepare_worker(plan, fds[BOOT_CONTAINER_DIR]).map_err(of_monitor)?;
         self.prepare(request)?;
         loop {
             let (request, count) = receive(&mut fds)?;
@@ -262,26 +259,26 @@ impl Monitor {
                 }
                 Some(Call::Volume { index }) => match self.supplies.volumes.get_mut(index as usize) {
                     Some(place) if count == 1 => *place = fds[0],
-                    _ => return Err(broken(EINVAL)),
+                    _ => return Err(of_monitor(EINVAL)),
                 },
                 Some(Call::Lease) if count == 1 => {
                     self.supplies.lease.set(fds[0]);
                     // The kernel tells the end of a lease without a request for events.
-                    sys::epoll_ctl(self.epoll, ADD, fds[0], 0, token(LEASE, 0)).map_err(broken)?;
+                    sys::epoll_ctl(self.epoll, ADD, fds[0], 0, token(LEASE, 0)).map_err(of_monitor)?;
                 }
                 Some(Call::Go) => return Ok(()),
-                _ => return Err(broken(EINVAL)),
+                _ => return Err(of_monitor(EINVAL)),
             }
         }
     }
 
     /// Reads the plan.
-    fn take_plan(&mut self, memfd: i32) -> core::result::Result<Plan<'static>, Failure> {
-        let length = sys::fstat(memfd).map_err(broken)?.size as usize;
-        let bytes = sys::map_file(memfd, length).map_err(broken)?;
+    fn take_plan(&mut self, memfd: i32) -> Outcome<Plan<'static>> {
+        let length = sys::fstat(memfd).map_err(of_monitor)?.size as usize;
+        let bytes = sys::map_file(memfd, length).map_err(of_monitor)?;
         sys::close(memfd);
         let plan = Plan::check(bytes).map_err(Bad::failure)?;
-        self.header = plan.header().ok_or(broken(EINVAL))?;
+        self.header = plan.header().ok_or(of_monitor(EINVAL))?;
         self.groups.set_plan(plan);
         self.restarts = Restarts::new(Policy { name: self.header.restart, most: self.header.restart_max });
         self.record.read(plan);
@@ -312,14 +309,14 @@ impl Monitor {
     }
 
     /// Opens everything that the loop waits for.
-    fn prepare(&mut self, request: Request) -> core::result::Result<(), Failure> {
+    fn prepare(&mut self, request: Request) -> Step {
         // SAFETY: no arguments.
         let pid = unsafe { sys::call(nr::GETPID, &[]) }.unwrap_or(0) as i32;
-        self.record.begin(request.boot, request.d as u32, pid).ok_or(broken(EINVAL))?;
-        sys::fchdir(self.record.run_dir()).map_err(broken)?;
-        self.epoll = sys::epoll_create().map_err(broken)?;
-        self.signals.set(sys::child_signals().map_err(broken)?);
-        self.control.listen(self.epoll).map_err(broken)?;
+        self.record.begin(request.boot, request.d as u32, pid).ok_or(of_monitor(EINVAL))?;
+        sys::fchdir(self.record.run_dir()).map_err(of_monitor)?;
+        self.epoll = sys::epoll_create().map_err(of_monitor)?;
+        self.signals.set(sys::child_signals().map_err(of_monitor)?);
+        self.control.listen(self.epoll).map_err(of_monitor)?;
         #[cfg(feature = "attacks")]
         if !crate::walls::Wall::NamedSockets.stands() {
             let mut name = *b"\0coracle-\0\0\0\0\0\0\0\0\0\0\0\0";
@@ -328,15 +325,15 @@ impl Monitor {
             let _ = sys::listen_at(&name);
         }
         self.execs.listen(self.epoll);
-        self.link.open(self.epoll).map_err(broken)?;
+        self.link.open(self.epoll).map_err(of_monitor)?;
         self.network.take_ports(&mut self.supplies.namespaces, &mut self.link);
-        sys::epoll_ctl(self.epoll, ADD, self.signals.raw(), EPOLLIN, token(SIGNALS, 0)).map_err(broken)
+        sys::epoll_ctl(self.epoll, ADD, self.signals.raw(), EPOLLIN, token(SIGNALS, 0)).map_err(of_monitor)
     }
 }
 
 /// Receives a boot message: the request, and how many descriptors came with it.
-fn receive(fds: &mut [i32; MAX_FDS]) -> core::result::Result<(Request, usize), Failure> {
+fn receive(fds: &mut [i32; MAX_FDS]) -> Outcome<(Request, usize)> {
     let mut bytes = [0u8; REQUEST_LEN];
-    let (got, count) = sys::recv_fds(BOOT, &mut bytes, fds, true).map_err(broken)?;
-    Ok((Request::from_bytes(&bytes[..got]).ok_or(broken(EINVAL))?, count))
+    let (got, count) = sys::recv_fds(BOOT, &mut bytes, fds, true).map_err(of_monitor)?;
+    Ok((Request::from_bytes(&bytes[..got]).ok_or(of_monitor(EINVAL))?, count))
 }

@@ -1,6 +1,7 @@
 //! The container's cgroups: made and limited before its first process, asked and removed after its last.
 
-use crate::child::of_kind;
+use crate::by_kind::of_kind;
+use crate::failure::{self, of_step};
 use crate::fd::{Fd, FdList, close_all};
 use crate::in_force::InForce;
 use crate::ops::{self, CgroupDir, CgroupFreezer, CgroupOom, Operation, Plan, Step};
@@ -8,8 +9,6 @@ use crate::sys::{self, *};
 use crate::wire::*;
 
 const MAX_GROUPS: usize = 24;
-
-type Outcome = core::result::Result<(), Failure>;
 
 /// The groups of the container, and their limits.
 pub struct Groups {
@@ -36,17 +35,13 @@ impl Groups {
 
     /// Makes the directories, writes the limits, opens the files through which a child joins: of the groups that must
     /// be there before the first process, or of the others (`late`).
-    pub fn make(&mut self, late: bool) -> Outcome {
+    pub fn make(&mut self, late: bool) -> failure::Step {
         let mut file = ControlFile { path: b"", fd: Fd::NONE };
         let mut are_late = false;
         for step in self.limits.plan().steps() {
             are_late |= step.is::<ops::CgroupLate>();
             if are_late == late {
-                self.step(step, &mut file).map_err(|errno| Failure {
-                    step: step.index,
-                    errno,
-                    ..Failure::default()
-                })?;
+                self.step(step, &mut file).map_err(|errno| of_step(step.index, errno))?;
             }
         }
         Ok(())

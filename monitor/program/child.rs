@@ -8,6 +8,8 @@
 //! the host's, where no container sees it. It takes every step that takes rights, gives up the rights, and makes the
 //! process that the others see as its last deed ([`Child::appear`]).
 
+use crate::by_kind::of_kind;
+use crate::failure::{Outcome, Step, errno, of_step, os};
 use crate::ops::{self, Operation, Plan};
 use crate::sys::{self, *};
 use crate::user;
@@ -132,29 +134,8 @@ enum Console {
     None,
 }
 
-type Step = core::result::Result<(), Failure>;
-
-/// A match of a step by the kind of its operation, which is read where it is used. (A match of an enum of all
-/// operations makes the program 8 kB larger.)
-macro_rules! of_kind {
-    (match $step:ident { $($kind:ident($op:pat) $(if $guard:expr)? => $then:expr,)* $(_ $(if $known:expr)? => $else:expr,)* }) => {
-        match $step.code {
-            $(ops::$kind::CODE $(if $guard)? => {
-                let $op = $step.read::<ops::$kind>();
-                $then
-            })*
-            $(_ $(if $known)? => $else,)*
-        }
-    };
-}
-pub(crate) use of_kind;
-
 fn join_groups(files: &[i32]) -> Step {
-    files.iter().try_for_each(|&file| sys::write_all(file, b"0")).map_err(|errno| Failure {
-        step: STEP_CGROUP_JOIN,
-        errno,
-        ..Failure::default()
-    })
+    files.iter().try_for_each(|&file| sys::write_all(file, b"0")).map_err(|errno| of_step(STEP_CGROUP_JOIN, errno))
 }
 
 /// Runs the plan. Never returns.
@@ -196,15 +177,15 @@ pub fn run(launch: &Launch) -> ! {
 impl<'a> Child<'a> {
     fn walk(&mut self) -> Step {
         reset_signals();
-        ok(crate::rights::take_all())?;
+        os(crate::rights::take_all())?;
         self.close_rest()?;
         if self.launch.enters {
             // The group of the helper, which it may signal, must not be the monitor's.
-            ok(sys_setsid())?;
+            os(sys_setsid())?;
         }
         join_groups(self.launch.cgroups)?;
         for &(fd, kind) in self.launch.made.others.iter().filter(|(fd, _)| *fd >= 0) {
-            sys::setns(fd, kind).map_err(|errno| Failure { step: STEP_CLONE, errno, ..Failure::default() })?;
+            sys::setns(fd, kind).map_err(|errno| of_step(STEP_CLONE, errno))?;
         }
         for step in self.launch.plan.steps() {
             if step.is::<ops::CgroupNs>()
@@ -233,7 +214,7 @@ impl<'a> Child<'a> {
         }
         loop {
             let (mut left, mut fds) = ([0u8; 4], [-1; MAX_FDS]);
-            let failed = |errno| Failure { step: STEP_CGROUP_JOIN, errno, ..Failure::default() };
+            let failed = |errno| of_step(STEP_CGROUP_JOIN, errno);
             let (got, count) = sys::recv_fds(self.launch.report, &mut left, &mut fds, true).map_err(failed)?;
             if got < left.len() {
                 // The monitor is gone.
@@ -264,7 +245,7 @@ impl<'a> Child<'a> {
             Ok(_) => Err(EPIPE),
             Err(errno) => Err(errno),
         }
-        .map_err(|errno| Failure { step: STEP_WORKER, errno, ..Failure::default() })
+        .map_err(|errno| of_step(STEP_WORKER, errno))
     }
 
     /// Closes the monitor's descriptors that the plan has no use for, above all those of the engine's files: until it
@@ -280,11 +261,11 @@ impl<'a> Child<'a> {
         let mut first = 3;
         while let Some(next) = used().filter(|fd| *fd >= first).min() {
             if next > first {
-                ok(sys::close_range(first, next as u32 - 1, 0))?;
+                os(sys::close_range(first, next as u32 - 1, 0))?;
             }
             first = next + 1;
         }
-        ok(sys::close_range(first, u32::MAX, 0))
+        os(sys::close_range(first, u32::MAX, 0))
     }
 
     fn step(&mut self, step: ops::Step<'a>) -> Step {
@@ -316,9 +297,9 @@ impl<'a> Child<'a> {
             Identity(op) => self.identity(op),
             Exec(op) => self.exec(op),
             JoinNs(op) => self.join(op),
-            CgroupNs(_) => ok(sys::unshare(CLONE_NEWCGROUP)),
+            CgroupNs(_) => os(sys::unshare(CLONE_NEWCGROUP)),
             Enter(op) => self.enter(op.namespaces),
-            FsOwner(op) => ok(sys::set_fs_owner(op.uid, op.gid)),
+            FsOwner(op) => os(sys::set_fs_owner(op.uid, op.gid)),
             UserNs(op) => self.user_ns(op),
             OwnStreams(op) => self.own_streams(op.uid, op.gid),
             SharedShm(op) => self.shared_shm(op.index),
@@ -353,21 +334,21 @@ impl<'a> Child<'a> {
             self.join_more()?;
             self.others_proc = crate::others_proc::context_for(fd)?;
         }
-        ok(sys::setns(fd, u64::from(kind)))
+        os(sys::setns(fd, u64::from(kind)))
     }
 
     /// The last step with the host's rights.
     fn user_ns(&mut self, op: ops::UserNs) -> Step {
         self.own_streams(op.uid, op.gid)?;
-        ok(sys::setns(self.launch.made.user, CLONE_NEWUSER))?;
+        os(sys::setns(self.launch.made.user, CLONE_NEWUSER))?;
         if op.own_mounts {
-            ok(sys::unshare(CLONE_NEWNS))?;
+            os(sys::unshare(CLONE_NEWNS))?;
             // The root's descriptor is of the mount namespace that was left.
             sys::close(self.root);
             self.root = os(sys::openat(AT_FDCWD, b"/\0", O_PATH | O_DIRECTORY, 0))?;
-            ok(sys::fchdir(self.root))?;
+            os(sys::fchdir(self.root))?;
         }
-        ok(sys::become_root())
+        os(sys::become_root())
     }
 
     /// Inside of the user namespace nobody may give away what belongs to somebody outside.
@@ -377,7 +358,7 @@ impl<'a> Child<'a> {
                 continue;
             }
             if given >= 0 {
-                ok(sys::fchownat(given, b"\0", uid, gid, AT_EMPTY_PATH))?;
+                os(sys::fchownat(given, b"\0", uid, gid, AT_EMPTY_PATH))?;
             } else if self.launch.tty && self.launch.init < 0 {
                 let _ = sys::fchownat(number as i32, b"\0", uid, u32::MAX, AT_EMPTY_PATH);
             }
@@ -388,9 +369,9 @@ impl<'a> Child<'a> {
     fn enter(&mut self, kinds: u32) -> Step {
         // Of a PID namespace it is the children that live in it, and the rights to join it are the host's.
         let pids = if self.launch.enters { CLONE_NEWPID } else { 0 };
-        ok(sys::setns(self.launch.init, u64::from(kinds) | pids))?;
+        os(sys::setns(self.launch.init, u64::from(kinds) | pids))?;
         if u64::from(kinds) & CLONE_NEWUSER != 0 {
-            ok(sys::become_root())?;
+            os(sys::become_root())?;
         }
         self.root = os(sys::openat(AT_FDCWD, b"/\0", O_PATH | O_DIRECTORY, 0))?;
         Ok(())
@@ -400,7 +381,7 @@ impl<'a> Child<'a> {
     /// host: only the bind mounts that are to, and those are taken while they are still the host's peers.
     fn propagation(&mut self, kind: u32) -> Step {
         if kind & MS_SHARED == 0 {
-            return ok(sys::mount_propagation(b"/\0", kind));
+            return os(sys::mount_propagation(b"/\0", kind));
         }
         let mut slots = self.shared.iter_mut();
         for (_, ops::Bind { flags, propagation, source, .. }) in self.launch.plan.each() {
@@ -414,7 +395,7 @@ impl<'a> Child<'a> {
                 *slots.next().ok_or_else(|| errno(E2BIG))? = (source.as_ptr() as usize, tree);
             }
         }
-        ok(sys::mount_propagation(b"/\0", kind & !MS_SHARED | MS_SLAVE))
+        os(sys::mount_propagation(b"/\0", kind & !MS_SHARED | MS_SLAVE))
     }
 
     /// The bind mount of this source that was taken before, if it was.
@@ -442,7 +423,7 @@ impl<'a> Child<'a> {
         // The working directory is the run directory as this mount namespace has it; a descriptor of the monitor's is
         // not.
         let here = os(sys::openat(AT_FDCWD, b".\0", O_PATH | O_DIRECTORY, 0))?;
-        ok(sys::move_mount(mount, here))?;
+        os(sys::move_mount(mount, here))?;
         sys::close(here);
         self.root = mount;
         Ok(())
@@ -454,29 +435,29 @@ impl<'a> Child<'a> {
         let others = special & !SPECIAL_FIXED == SPECIAL_PROC && self.others_proc >= 0;
         let fs = if others { core::mem::replace(&mut self.others_proc, -1) } else { os(sys::fsopen(kind))? };
         if source != b"\0" {
-            ok(sys::fsconfig(fs, b"source\0", source))?;
+            os(sys::fsconfig(fs, b"source\0", source))?;
         }
         for (key, value) in options.iter() {
-            ok(sys::fsconfig(fs, key.cstr(), value.cstr()))?;
+            os(sys::fsconfig(fs, key.cstr(), value.cstr()))?;
         }
-        ok(sys::fs_create(fs))?;
+        os(sys::fs_create(fs))?;
         let mount = os(sys::fsmount(fs, attributes))?;
         sys::close(fs);
         if others && os(sys::fs_magic(mount))? != PROC_MAGIC {
             return Err(errno(EINVAL));
         }
         if self.is_here(target) {
-            ok(sys::mkdirat(self.place, target, 0o755))?;
-            ok(sys::move_mount_at(mount, self.place, target))?;
+            os(sys::mkdirat(self.place, target, 0o755))?;
+            os(sys::move_mount_at(mount, self.place, target))?;
         } else {
             let resolve = if special & SPECIAL_FIXED != 0 { RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS } else { IN_ROOT };
             let at = self.make_dirs(self.root, target, 0o755, resolve)?;
             not_kernel_files(target, at)?;
-            ok(sys::move_mount(mount, at))?;
+            os(sys::move_mount(mount, at))?;
             sys::close(at);
         }
         if special & SPECIAL_PLACE != 0 {
-            ok(sys::fchdir(mount))?;
+            os(sys::fchdir(mount))?;
             self.place = mount;
             return Ok(());
         }
@@ -501,10 +482,10 @@ impl<'a> Child<'a> {
         if !self.is_here(name) {
             return Err(errno(EINVAL));
         }
-        ok(sys::mkdirat(self.place, name, 0o755))?;
+        os(sys::mkdirat(self.place, name, 0o755))?;
         // File systems in memory are told apart by their source: /dev/shm is "shm".
         let source = if kind == b"tmpfs\0" { name } else { kind };
-        ok(sys::mount(source, name, kind, op.flags, options))?;
+        os(sys::mount(source, name, kind, op.flags, options))?;
         if kind == b"mqueue\0" && self.label.len() > 1 {
             // The kernel makes a queue's file system with its IPC namespace: as it is mounted, it can be given no
             // label. In the user namespace of a container some kernels let nobody give it one; then its container does
@@ -535,21 +516,21 @@ impl<'a> Child<'a> {
             other => os(other)?,
         };
         if flags & BIND_IDMAP != 0 {
-            ok(sys::mount_idmap(tree, recursive, self.launch.made.user))?;
+            os(sys::mount_idmap(tree, recursive, self.launch.made.user))?;
         }
         if set | clear != 0 && Wall::ReadOnlyDetached.stands() {
-            ok(sys::mount_setattr(tree, false, set, clear, 0))?;
+            os(sys::mount_setattr(tree, false, set, clear, 0))?;
         }
         if flags & BIND_READ_ONLY_BELOW != 0 {
-            ok(sys::mount_setattr(tree, true, MOUNT_ATTR_RDONLY, 0, 0))?;
+            os(sys::mount_setattr(tree, true, MOUNT_ATTR_RDONLY, 0, 0))?;
         }
         if propagation != 0 {
-            ok(sys::mount_setattr(tree, flags & BIND_PROPAGATE_BELOW != 0, 0, 0, u64::from(propagation)))?;
+            os(sys::mount_setattr(tree, flags & BIND_PROPAGATE_BELOW != 0, 0, 0, u64::from(propagation)))?;
         }
         let directory = os(sys::fstat(tree))?.mode & S_IFMT == S_IFDIR;
         let at = if directory { self.make_dirs(self.root, target, 0o755, IN_ROOT)? } else { self.make_file(target)? };
         not_kernel_files(target, at)?;
-        ok(sys::move_mount(tree, at))?;
+        os(sys::move_mount(tree, at))?;
         #[cfg(feature = "attacks")]
         if !Wall::ReadOnlyDetached.stands() && set != 0 {
             // As a string, from a directory that the container fills.
@@ -566,7 +547,7 @@ impl<'a> Child<'a> {
         let other = self.launch.namespaces.get(index as usize).copied().unwrap_or(-1);
         let tree = self.clone_from(other, b"/dev/shm\0")?;
         let at = self.make_dirs(self.root, b"/dev/shm\0", 0o1777, FIXED)?;
-        ok(sys::move_mount(tree, at))?;
+        os(sys::move_mount(tree, at))?;
         sys::close(at);
         sys::close(tree);
         Ok(())
@@ -579,29 +560,29 @@ impl<'a> Child<'a> {
         let other = self.launch.volumes.get(index as usize).copied().unwrap_or(-1);
         let tree = self.clone_from(other, b"/\0")?;
         if flags & BIND_IDMAP != 0 {
-            ok(sys::mount_idmap(tree, false, self.launch.made.user))?;
+            os(sys::mount_idmap(tree, false, self.launch.made.user))?;
         }
         if set | clear != 0 {
-            ok(sys::mount_setattr(tree, false, set, clear, 0))?;
+            os(sys::mount_setattr(tree, false, set, clear, 0))?;
         }
         let at = self.make_dirs(self.root, target, 0o755, IN_ROOT)?;
         not_kernel_files(target, at)?;
-        ok(sys::move_mount(tree, at))?;
+        os(sys::move_mount(tree, at))?;
         sys::close(at);
         sys::close(tree);
         Ok(())
     }
 
     /// A copy of a mount of another mount namespace, for this one.
-    fn clone_from(&self, namespace: i32, path: &[u8]) -> core::result::Result<i32, Failure> {
+    fn clone_from(&self, namespace: i32, path: &[u8]) -> Outcome<i32> {
         let own = os(sys::openat(AT_FDCWD, b"/proc/self/ns/mnt\0", O_RDONLY, 0))?;
-        ok(sys::setns(namespace, CLONE_NEWNS))?;
+        os(sys::setns(namespace, CLONE_NEWNS))?;
         let tree = sys::open_tree(AT_FDCWD, path, 1);
-        ok(sys::setns(own, CLONE_NEWNS))?;
+        os(sys::setns(own, CLONE_NEWNS))?;
         sys::close(own);
         let tree = os(tree)?;
         // Entering a mount namespace left the place.
-        ok(sys::fchdir(if self.place >= 0 { self.place } else { self.root }))?;
+        os(sys::fchdir(if self.place >= 0 { self.place } else { self.root }))?;
         Ok(tree)
     }
 
@@ -639,11 +620,11 @@ impl<'a> Child<'a> {
             if error != EEXIST {
                 return Err(errno(error));
             }
-            ok(sys::unlinkat(parent, name.cstr(), 0))?;
-            ok(make())?;
+            os(sys::unlinkat(parent, name.cstr(), 0))?;
+            os(make())?;
         }
         if uid | gid != 0 {
-            ok(sys::fchownat(parent, name.cstr(), uid, gid, AT_SYMLINK_NOFOLLOW))?;
+            os(sys::fchownat(parent, name.cstr(), uid, gid, AT_SYMLINK_NOFOLLOW))?;
         }
         if !here {
             sys::close(parent);
@@ -657,7 +638,7 @@ impl<'a> Child<'a> {
         let (parent, name) = if here { (self.place, Name::of(target)?) } else { self.parent_of(target)? };
         let made = match sys::symlinkat(text, parent, name.cstr()) {
             Err(EEXIST) => Ok(()),
-            other => ok(other),
+            other => os(other),
         };
         if !here {
             sys::close(parent);
@@ -667,7 +648,7 @@ impl<'a> Child<'a> {
 
     fn attributes(&mut self, op: ops::Attr) -> Step {
         let at = os(sys::openat2(self.root, relative(op.path.cstr()), O_PATH, 0, FIXED))?;
-        ok(sys::mount_setattr(at, false, op.set, 0, u64::from(op.propagation)))?;
+        os(sys::mount_setattr(at, false, op.set, 0, u64::from(op.propagation)))?;
         sys::close(at);
         Ok(())
     }
@@ -680,7 +661,7 @@ impl<'a> Child<'a> {
         };
         let directory = os(sys::fstat(at))?.mode & S_IFMT == S_IFDIR;
         let cover = if directory { self.empty_dir()? } else { self.null_file()? };
-        ok(sys::move_mount(cover, at))?;
+        os(sys::move_mount(cover, at))?;
         if cover != self.empty {
             sys::close(cover);
         }
@@ -689,7 +670,7 @@ impl<'a> Child<'a> {
     }
 
     /// An empty read-only directory: one file system for all that are hidden.
-    fn empty_dir(&mut self) -> core::result::Result<i32, Failure> {
+    fn empty_dir(&mut self) -> Outcome<i32> {
         if self.empty >= 0 {
             // A copy of the first one, which stands in this mount namespace by now.
             return os(sys::open_tree(self.empty, b"\0", AT_EMPTY_PATH | 1));
@@ -699,13 +680,13 @@ impl<'a> Child<'a> {
     }
 
     /// A mount of the host's `/dev/null`, looked at before it is trusted.
-    fn null_file(&mut self) -> core::result::Result<i32, Failure> {
+    fn null_file(&mut self) -> Outcome<i32> {
         if self.null < 0 {
             self.null = os(sys::openat(AT_FDCWD, b"/dev/null\0", O_PATH | O_NOFOLLOW, 0))?;
             is_null(self.null)?;
         }
         let cover = os(sys::open_tree(self.null, b"\0", AT_EMPTY_PATH | 1))?;
-        ok(sys::mount_setattr(cover, false, MOUNT_ATTR_RDONLY, 0, 0))?;
+        os(sys::mount_setattr(cover, false, MOUNT_ATTR_RDONLY, 0, 0))?;
         Ok(cover)
     }
 
@@ -715,8 +696,8 @@ impl<'a> Child<'a> {
             other => os(other)?,
         };
         let tree = os(sys::open_tree(at, b"\0", AT_EMPTY_PATH | AT_RECURSIVE | 1))?;
-        ok(sys::mount_setattr(tree, true, MOUNT_ATTR_RDONLY, 0, 0))?;
-        ok(sys::move_mount(tree, at))?;
+        os(sys::mount_setattr(tree, true, MOUNT_ATTR_RDONLY, 0, 0))?;
+        os(sys::move_mount(tree, at))?;
         sys::close(tree);
         sys::close(at);
         Ok(())
@@ -725,7 +706,7 @@ impl<'a> Child<'a> {
     fn sysctl(&mut self, op: ops::Sysctl) -> Step {
         let sys_dir = os(sys::openat2(self.proc, b"sys\0", O_PATH | O_DIRECTORY, 0, FIXED))?;
         let file = os(sys::openat2(sys_dir, op.name.cstr(), O_WRONLY, 0, FIXED))?;
-        ok(sys::write_all(file, op.value))?;
+        os(sys::write_all(file, op.value))?;
         sys::close(file);
         sys::close(sys_dir);
         Ok(())
@@ -750,27 +731,27 @@ impl<'a> Child<'a> {
         let file = os(file)?;
         let written = sys::write_all(file, word);
         sys::close(file);
-        ok(written)
+        os(written)
     }
 
     fn pivot(&mut self, ops::Pivot { attributes, propagation }: ops::Pivot) -> Step {
         if attributes != 0 {
-            ok(sys::mount_setattr(self.root, false, attributes, 0, 0))?;
+            os(sys::mount_setattr(self.root, false, attributes, 0, 0))?;
         }
-        ok(sys::fchdir(self.root))?;
-        ok(sys::pivot_root(b".\0", b".\0"))?;
-        ok(sys::umount_detach(b".\0"))?;
+        os(sys::fchdir(self.root))?;
+        os(sys::pivot_root(b".\0", b".\0"))?;
+        os(sys::umount_detach(b".\0"))?;
         if propagation != 0 {
             // Not before: a shared mount cannot be pivoted to.
-            ok(sys::mount_setattr(self.root, false, 0, 0, u64::from(propagation)))?;
+            os(sys::mount_setattr(self.root, false, 0, 0, u64::from(propagation)))?;
         }
         // The root's descriptor names the tree that is "/" now.
-        ok(sys::fchdir(self.root))
+        os(sys::fchdir(self.root))
     }
 
     fn stdio(&mut self) -> Step {
         if !self.launch.enters {
-            ok(sys_setsid())?;
+            os(sys_setsid())?;
         }
         let mut streams = self.launch.stdio;
         if self.launch.tty {
@@ -787,7 +768,7 @@ impl<'a> Child<'a> {
             }
             // Out of the way of the three numbers being filled.
             let fd = if fd < 3 && fd != number as i32 { os(sys::dup_from(fd, 3))? } else { fd };
-            ok(sys::dup_to(fd, number as i32))?;
+            os(sys::dup_to(fd, number as i32))?;
         }
         #[cfg(feature = "attacks")]
         if !Wall::OwnTerminal.stands() && !self.launch.tty {
@@ -799,14 +780,14 @@ impl<'a> Child<'a> {
     /// The container's own `/dev/null`: a holder of the host's could change its mode for everybody. A process of the
     /// container may have put something else in its place, such as a link to a descriptor of the monitor: no link is
     /// followed, and what was opened is looked at.
-    fn own_null(&self) -> core::result::Result<i32, Failure> {
+    fn own_null(&self) -> Outcome<i32> {
         let null = os(sys::openat2(self.root, b"dev/null\0", O_RDWR | O_NOCTTY, 0, FIXED))?;
         is_null(null)?;
         Ok(null)
     }
 
     /// A terminal of the container's own `/dev/pts`; its master goes to the monitor.
-    fn terminal(&mut self) -> core::result::Result<i32, Failure> {
+    fn terminal(&mut self) -> Outcome<i32> {
         const TIOCSPTLCK: usize = 0x4004_5431;
         const TIOCGPTPEER: usize = 0x5441;
         if self.devpts < 0 {
@@ -821,7 +802,7 @@ impl<'a> Child<'a> {
         os(sys::ioctl(master, TIOCSPTLCK, (&raw const unlocked) as usize))?;
         let slave = os(sys::ioctl(master, TIOCGPTPEER, (O_RDWR | O_NOCTTY | O_CLOEXEC) as usize))? as i32;
         if self.launch.rows | self.launch.cols != 0 {
-            ok(sys::set_window(master, self.launch.rows, self.launch.cols))?;
+            os(sys::set_window(master, self.launch.rows, self.launch.cols))?;
         }
         os(sys::send_fd(self.launch.report, &REPORT_TERMINAL.to_ne_bytes(), Some(master)))?;
         sys::close(master);
@@ -843,7 +824,7 @@ impl<'a> Child<'a> {
             },
         };
         let tree = os(sys::open_tree(terminal, b"\0", AT_EMPTY_PATH | 1))?;
-        ok(sys::move_mount(tree, console))?;
+        os(sys::move_mount(tree, console))?;
         sys::close(tree);
         sys::close(console);
         Ok(())
@@ -890,7 +871,7 @@ impl<'a> Child<'a> {
         if self.launch.enters {
             self.drop_everything()?;
         } else {
-            ok(sys::close_range(3, u32::MAX, 4))?;
+            os(sys::close_range(3, u32::MAX, 4))?;
         }
         // Without no_new_privs a filter needs CAP_SYS_ADMIN, so it comes before the privileges go; with it, last of
         // all.
@@ -905,7 +886,7 @@ impl<'a> Child<'a> {
             // Another user keeps what is permitted until it is said below what that is.
             os(sys::prctl(PR_SET_KEEPCAPS, 1))?;
         }
-        ok(set_ids(&who))?;
+        os(set_ids(&who))?;
         let permitted = if who.uid == 0 { for_root } else { for_others };
         set_capabilities(permitted | keeps, inheritable, ambient)?;
         self.give_up = (keeps != 0).then_some([permitted, inheritable, ambient]);
@@ -942,9 +923,9 @@ impl<'a> Child<'a> {
     fn drop_everything(&self) -> Step {
         let report = self.launch.report;
         if report > 3 {
-            ok(sys::close_range(3, report as u32 - 1, 0))?;
+            os(sys::close_range(3, report as u32 - 1, 0))?;
         }
-        ok(sys::close_range(report + 1, u32::MAX, 0))
+        os(sys::close_range(report + 1, u32::MAX, 0))
     }
 
     /// In a helper: makes the process that the others see. That process alone returns, with nothing left of the host.
@@ -962,12 +943,12 @@ impl<'a> Child<'a> {
             let _ = sys::write_all(self.launch.report, &message);
             sys::exit(0)
         }
-        ok(sys_setsid())?;
+        os(sys_setsid())?;
         if self.launch.tty {
             os(sys::ioctl(0, TIOCSCTTY, 0))?;
         }
         match self.processes {
-            Some(limits) => ok(sys::set_limit(RLIMIT_NPROC, limits)),
+            Some(limits) => os(sys::set_limit(RLIMIT_NPROC, limits)),
             None => Ok(()),
         }
     }
@@ -977,10 +958,10 @@ impl<'a> Child<'a> {
     fn rlimit(&mut self, op: ops::Rlimit) -> Step {
         let (resource, limits) = (op.resource, [op.soft, op.hard]);
         if !self.launch.enters || resource != RLIMIT_NPROC {
-            return ok(sys::set_limit(resource, limits));
+            return os(sys::set_limit(resource, limits));
         }
         let most = os(sys::get_limit(resource))?[1].max(limits[1]);
-        ok(sys::set_limit(resource, [most, most]))?;
+        os(sys::set_limit(resource, [most, most]))?;
         self.processes = Some(limits);
         Ok(())
     }
@@ -1032,7 +1013,7 @@ impl<'a> Child<'a> {
     }
 
     /// The directory that `path` lies in, and its last component.
-    fn parent_of(&mut self, path: &[u8]) -> core::result::Result<(i32, Name), Failure> {
+    fn parent_of(&mut self, path: &[u8]) -> Outcome<(i32, Name)> {
         let path = trim(path);
         let split = path.iter().rposition(|&b| b == b'/').map_or(0, |at| at + 1);
         let name = Name::new(&path[split..]).ok_or_else(|| errno(EINVAL))?;
@@ -1044,7 +1025,7 @@ impl<'a> Child<'a> {
 
     /// Something that is not a directory, to mount on: what is there, or a new empty file. A link that leads to nothing
     /// yet is followed inside the root: images have `/etc/resolv.conf` as such a one.
-    fn make_file(&mut self, path: &[u8]) -> core::result::Result<i32, Failure> {
+    fn make_file(&mut self, path: &[u8]) -> Outcome<i32> {
         let mut path = Path::new(path)?;
         for _ in 0..MAX_LINKS {
             match sys::openat2(self.root, path.cstr(), O_PATH, 0, IN_ROOT) {
@@ -1072,7 +1053,7 @@ impl<'a> Child<'a> {
 
     /// Opens a directory below `root`, making what is missing: the longest part that is there is resolved as a whole,
     /// then one component after the other is made. A link that leads to nothing yet is followed where links are.
-    fn make_dirs(&mut self, root: i32, path: &[u8], mode: u32, resolve: u64) -> core::result::Result<i32, Failure> {
+    fn make_dirs(&mut self, root: i32, path: &[u8], mode: u32, resolve: u64) -> Outcome<i32> {
         let mut path = Path::new(path)?;
         for _ in 0..MAX_LINKS {
             if let Some(at) = self.dirs_of(root, &mut path, mode, resolve)? {
@@ -1083,13 +1064,7 @@ impl<'a> Child<'a> {
     }
 
     /// One try of [`Self::make_dirs`]; none: a link was met, and `path` leads through it now.
-    fn dirs_of(
-        &mut self,
-        root: i32,
-        path: &mut Path,
-        mode: u32,
-        resolve: u64,
-    ) -> core::result::Result<Option<i32>, Failure> {
+    fn dirs_of(&mut self, root: i32, path: &mut Path, mode: u32, resolve: u64) -> Outcome<Option<i32>> {
         let mut start = path.length;
         let mut at = loop {
             let name = if start == 0 { Path::new(b".")? } else { Path::new(&path.text()[..start])? };
@@ -1156,7 +1131,7 @@ struct Path {
 }
 
 impl Path {
-    fn new(path: &[u8]) -> core::result::Result<Path, Failure> {
+    fn new(path: &[u8]) -> Outcome<Path> {
         let path = trim(path);
         let mut bytes = [0; 4096];
         // One for the NUL, which stands there already.
@@ -1204,7 +1179,7 @@ struct Name {
 
 impl Name {
     /// Of a C string.
-    fn of(text: &[u8]) -> core::result::Result<Name, Failure> {
+    fn of(text: &[u8]) -> Outcome<Name> {
         Name::new(text.strip_suffix(b"\0").unwrap_or(text)).ok_or_else(|| errno(EINVAL))
     }
     fn new(text: &[u8]) -> Option<Name> {
@@ -1251,26 +1226,14 @@ fn trim(path: &[u8]) -> &[u8] {
     path
 }
 
-pub fn errno(errno: i32) -> Failure {
-    Failure { errno, ..Failure::default() }
-}
-
-pub fn os<T>(result: Result<T>) -> core::result::Result<T, Failure> {
-    result.map_err(errno)
-}
-
-fn ok(result: Result<()>) -> Step {
-    os(result)
-}
-
 /// A detached mount of an empty read-only directory.
-pub fn new_empty(label: &[u8]) -> core::result::Result<i32, Failure> {
+pub fn new_empty(label: &[u8]) -> Outcome<i32> {
     let fs = os(sys::fsopen(b"tmpfs\0"))?;
-    ok(sys::fsconfig(fs, b"size\0", b"0\0"))?;
+    os(sys::fsconfig(fs, b"size\0", b"0\0"))?;
     if label.len() > 1 {
-        ok(sys::fsconfig(fs, b"context\0", label))?;
+        os(sys::fsconfig(fs, b"context\0", label))?;
     }
-    ok(sys::fs_create(fs))?;
+    os(sys::fs_create(fs))?;
     let attributes = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
     let empty = os(sys::fsmount(fs, attributes as u32))?;
     sys::close(fs);
@@ -1332,7 +1295,7 @@ fn oom_score(ops::OomScore { value, required }: ops::OomScore) -> Step {
     let file = os(sys::openat(AT_FDCWD, b"/proc/self/oom_score_adj\0", O_WRONLY, 0))?;
     let written = sys::write_all(file, text);
     sys::close(file);
-    if required { ok(written) } else { Ok(()) }
+    if required { os(written) } else { Ok(()) }
 }
 
 /// The kernel keeps with the task who it becomes at its exec, and a child has that, too: the word of a helper counts
@@ -1348,7 +1311,7 @@ fn profile(ops::Profile { required, word }: ops::Profile) -> Step {
         sys::close(file);
         written
     });
-    if required { ok(written) } else { Ok(()) }
+    if required { os(written) } else { Ok(()) }
 }
 
 /// As a profile's, the word counts for children until their exec. Keys that the process makes before (its session
@@ -1362,12 +1325,12 @@ fn label(text: &[u8]) -> Step {
         written
     };
     let _ = say(b"/proc/self/attr/keycreate\0");
-    ok(say(b"/proc/self/attr/exec\0"))
+    os(say(b"/proc/self/attr/exec\0"))
 }
 
 /// Makes a directory the working directory, and closes it.
 fn enter(at: i32) -> Step {
-    ok(sys::fchdir(at))?;
+    os(sys::fchdir(at))?;
     sys::close(at);
     Ok(())
 }

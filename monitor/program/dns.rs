@@ -4,7 +4,7 @@
 //! The sockets are the container's: its first process made them. The library writes a file for each network, with the
 //! names and their holders; the locks of running containers tell which of them run (`names`).
 
-use crate::child::{errno, os};
+use crate::failure::{Step, errno, os};
 use crate::fd;
 use crate::link::{Launcher, Link};
 use crate::message::{DNS_SOCKET, END_DNS, Message, SOCKET};
@@ -15,7 +15,6 @@ use crate::subjects::{DNS, token};
 use crate::sys::{self, *};
 use crate::timers;
 use crate::walls::Wall;
-use crate::wire::*;
 
 /// The message with which the child sends its sockets: this word, then which of them.
 pub const REPORT_DNS: u32 = 16;
@@ -256,7 +255,7 @@ pub struct Dns {
 }
 
 /// [`ops::Dns`] of the child: sockets in its network namespace.
-pub fn open(op: ops::Dns, report: i32) -> core::result::Result<(), Failure> {
+pub fn open(op: ops::Dns, report: i32) -> Step {
     let local = Peer { ip: [127, 0, 0, 11], port: op.port as u16 };
     let udp = os(sys::internet(false))?;
     let tcp = os(sys::internet(true))?;

@@ -2,10 +2,11 @@
 //! brought.
 
 use crate::cgroup::Groups;
-use crate::child::{self, Launch, errno, os};
+use crate::child::{self, Launch};
 use crate::control::Control;
 use crate::entry;
 use crate::events::Value;
+use crate::failure::{Step, errno, os};
 use crate::fd::{Fd, close_all};
 use crate::link::Link;
 use crate::ops::{Bad, Plan};
@@ -114,8 +115,6 @@ fn take(place: &mut i32) -> i32 {
     core::mem::replace(place, -1)
 }
 
-type Outcome = core::result::Result<(), Failure>;
-
 impl Execs {
     /// # Safety
     /// `place` is valid for writing and zero, and nothing refers to it.
@@ -135,7 +134,7 @@ impl Execs {
 
     /// Starts a process: descriptors are the plan, the state file, and the streams of the session. Takes them all. The
     /// answers come later, unless it fails.
-    pub fn start(&mut self, request: Request, home: &Home, fds: &[i32], link: &mut Link) -> Outcome {
+    pub fn start(&mut self, request: Request, home: &Home, fds: &[i32], link: &mut Link) -> Step {
         // Descriptors that have found a new owner are taken out.
         let mut left = [-1; MAX_FDS];
         left[..fds.len()].copy_from_slice(fds);
@@ -144,7 +143,7 @@ impl Execs {
         result
     }
 
-    fn try_start(&mut self, request: Request, home: &Home, fds: &mut [i32], link: &mut Link) -> Outcome {
+    fn try_start(&mut self, request: Request, home: &Home, fds: &mut [i32], link: &mut Link) -> Step {
         if fds.len() != 2 + request.session.count() {
             return Err(errno(EINVAL));
         }

@@ -2,6 +2,7 @@
 
 use crate::boot::Monitor;
 use crate::child::{self, Launch};
+use crate::failure::{Outcome, of_monitor, of_step};
 use crate::fd::{Fd, close_all};
 use crate::link::Link;
 use crate::ops;
@@ -13,8 +14,6 @@ use crate::sys::{self, *};
 use crate::userns::{self, Made};
 use crate::walls::Wall;
 use crate::wire::*;
-
-type Outcome<T> = core::result::Result<T, Failure>;
 
 /// The descriptors of the first process, closed here once it has them or will never have them.
 struct Given {
@@ -38,21 +37,16 @@ impl Drop for Given {
     }
 }
 
-/// A failure of the monitor's own work.
-fn failed(errno: i32) -> Failure {
-    Failure { step: STEP_MONITOR, errno, ..Failure::default() }
-}
-
 impl Monitor {
     /// Makes cgroups and streams, clones the child, waits until it executes the program.
     pub fn start_process(&mut self) -> Outcome<()> {
         self.groups.make(false)?;
         let mut given = Given::NONE;
         let report;
-        [report, given.report] = sys::report_pair().map_err(failed)?.map(Fd::new);
+        [report, given.report] = sys::report_pair().map_err(of_monitor)?.map(Fd::new);
         let child = self.fork_first(&mut given)?;
         let plan = self.link.plan();
-        let kept = self.network.keep(plan, child.0, &given.made, (&self.record, &mut self.link)).map_err(failed);
+        let kept = self.network.keep(plan, child.0, &given.made, (&self.record, &mut self.link)).map_err(of_monitor);
         drop(given);
         let mut appeared = 0;
         // The slow work of both is done at the same time.
@@ -76,8 +70,8 @@ impl Monitor {
         self.groups.make(true)?;
         self.oom.begin(self.groups.oom_file());
         self.groups.hand(report);
-        self.link.start().map_err(failed)?;
-        self.link.await_confined().map_err(|errno| Failure { step: STEP_WORKER, errno, ..Failure::default() })?;
+        self.link.start().map_err(of_monitor)?;
+        self.link.await_confined().map_err(|errno| of_step(STEP_WORKER, errno))?;
         // Without this message the first process does not come to its program. A process that is gone has said why.
         let _ = sys::send_fds(report, &child::WORKER_CONFINED, &[]);
         if self.may_keep_mounts() {
@@ -101,18 +95,18 @@ impl Monitor {
             direct = self.supplies.direct.map(|fd| fd >= 0);
             given.ends = core::mem::replace(&mut self.supplies.direct, [-1; 3]);
             let opens_input = self.header.flags & FLAG_OPEN_STDIN != 0;
-            make_pipes(&mut self.link, opens_input, &mut given.ends).map_err(failed)?;
+            make_pipes(&mut self.link, opens_input, &mut given.ends).map_err(of_monitor)?;
         }
         if plan.has::<ops::Net>() {
-            given.host_link.set(sys::netlink(sys::NETLINK_ROUTE).map_err(failed)?);
+            given.host_link.set(sys::netlink(sys::NETLINK_ROUTE).map_err(of_monitor)?);
         }
         let pids = plan.each::<ops::JoinNs>().find(|(_, join)| u64::from(join.kind) == CLONE_NEWPID);
         // With the wall off the child itself is made in there.
         let mut home = Fd::NONE;
         if let (Some((step, join)), false) = (&pids, Wall::EnterConfined.stands()) {
-            home.set(sys::openat(AT_FDCWD, b"/proc/self/ns/pid\0", O_RDONLY, 0).map_err(failed)?);
+            home.set(sys::openat(AT_FDCWD, b"/proc/self/ns/pid\0", O_RDONLY, 0).map_err(of_monitor)?);
             let fd = self.supplies.namespaces[join.index as usize % MAX_FDS];
-            sys::setns(fd, CLONE_NEWPID).map_err(|errno| Failure { step: *step, errno, ..Failure::default() })?;
+            sys::setns(fd, CLONE_NEWPID).map_err(|errno| of_step(*step, errno))?;
         }
         let new = self.make_namespaces(given)?;
         let forked = sys::fork(new, self.groups.unified());
@@ -139,9 +133,9 @@ impl Monitor {
             });
         }
         if home.is_open() {
-            sys::setns(home.raw(), CLONE_NEWPID).map_err(failed)?;
+            sys::setns(home.raw(), CLONE_NEWPID).map_err(of_monitor)?;
         }
-        forked.map_err(|errno| Failure { step: STEP_CLONE, errno, ..Failure::default() })
+        forked.map_err(|errno| of_step(STEP_CLONE, errno))
     }
 
     /// Makes the namespaces that the first process joins; answers which ones its clone makes.
@@ -152,7 +146,7 @@ impl Monitor {
         let mut new = self.header.clone_flags & !CLONE_NEWCGROUP;
         if network.net.is_open() {
             new &= !CLONE_NEWNET;
-            given.made.others[0] = (sys::dup_from(network.net.raw(), 0).map_err(failed)?, CLONE_NEWNET);
+            given.made.others[0] = (sys::dup_from(network.net.raw(), 0).map_err(of_monitor)?, CLONE_NEWNET);
         }
         if self.supplies.new_network.is_open() && new & CLONE_NEWNET != 0 {
             new &= !CLONE_NEWNET;
@@ -212,7 +206,7 @@ fn first_of((pid, pidfd): (i32, i32), appeared: i32) -> Outcome<(i32, i32)> {
         Err(errno) => {
             sys::kill_group(appeared);
             sys::wait_for(appeared);
-            Err(failed(errno))
+            Err(of_monitor(errno))
         }
     }
 }

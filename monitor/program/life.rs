@@ -6,6 +6,7 @@ use crate::clients::Waits;
 use crate::events::Value;
 use crate::execs::{Around, Home};
 use crate::exits::{code_of, code_of_failure};
+use crate::failure::{Step, of_monitor};
 use crate::fd;
 use crate::network::has_addresses;
 use crate::owners::CHECK;
@@ -134,7 +135,7 @@ impl Monitor {
         let Some((plan, id)) = self.health.begin(now, &self.record) else { return };
         let home = Home::new(&self.process, &self.groups, self.header.flags);
         if let Err(errno) = self.execs.start_check(plan, id, &home, &mut self.link) {
-            self.execs.check_failed(Failure { step: STEP_MONITOR, errno, ..Failure::default() });
+            self.execs.check_failed(of_monitor(errno));
         }
     }
 
@@ -148,7 +149,7 @@ impl Monitor {
     }
 
     /// Starts the container, with the events of its networks and volumes.
-    fn start(&mut self) -> core::result::Result<(), Failure> {
+    fn start(&mut self) -> Step {
         let plan = self.link.plan();
         self.record.network_events(plan, b"connect");
         self.record.volume_events(plan, STRING_MOUNTED);

@@ -36,6 +36,7 @@ mod sys;
 #[path = "../src/answers.rs"]
 mod answers;
 mod boot;
+mod by_kind;
 #[allow(dead_code)]
 #[path = "../src/call.rs"]
 mod call;
@@ -58,6 +59,7 @@ mod events;
 mod execs;
 #[path = "../src/exits.rs"]
 mod exits;
+mod failure;
 mod fd;
 #[allow(dead_code)]
 #[path = "../src/filter.rs"]

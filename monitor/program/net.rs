@@ -1,12 +1,10 @@
 //! Netlink requests that the library wrote, sent where only a process of the container can send them.
 
 use crate::answers;
-use crate::child::{errno, os};
+use crate::failure::{Outcome, Step, errno, os};
 use crate::ops;
 use crate::sys::{self, *};
 use crate::wire::*;
-
-type Step = core::result::Result<(), Failure>;
 
 /// [`ops::Net`] of the child.
 pub fn run(op: ops::Net, host_link: i32, restarts: u32) -> Step {
@@ -45,7 +43,7 @@ pub fn run(op: ops::Net, host_link: i32, restarts: u32) -> Step {
 }
 
 /// The index of an interface of this process's network namespace.
-fn index_of(name: &[u8]) -> core::result::Result<i32, Failure> {
+fn index_of(name: &[u8]) -> Outcome<i32> {
     const SIOCGIFINDEX: usize = 0x8933;
     let mut request = [0u8; 40];
     let length = name.len().min(16);

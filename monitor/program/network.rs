@@ -1,7 +1,8 @@
 //! The container's network from the launcher's side: the namespace that outlives a restart, published ports, and the
 //! work that is left when the container ends.
 
-use crate::child::{self, Launch, errno, os};
+use crate::child::{self, Launch};
+use crate::failure::{Outcome, Step, errno, os};
 use crate::fd::Fd;
 use crate::link::Link;
 use crate::ops::{self, Bad, KeepNet, Plan, UserMap};
@@ -12,8 +13,6 @@ use crate::text::Writer;
 use crate::userns::{Made, open_of};
 use crate::wire::*;
 use crate::{dns, relay};
-
-type Step = core::result::Result<(), Failure>;
 
 /// The name of the network namespace in the run directory, for the library.
 const NAMESPACE: &[u8] = b"netns\0";
@@ -126,7 +125,7 @@ impl Network {
         plan: &'static [u8],
         (pid, pidfd): (i32, i32),
         around: (&Record, &mut Link),
-    ) -> core::result::Result<Plan<'static>, Failure> {
+    ) -> Outcome<Plan<'static>> {
         let plan = Plan::check(plan).map_err(|bad| Bad { index: STEP_PLAN, ..bad }.failure())?;
         take_steps(Plan::check(steps).map_err(Bad::failure)?, pidfd, around.1)?;
         os(self.keep(plan, pid, &Made::NONE, around))?;

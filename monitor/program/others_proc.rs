@@ -5,7 +5,8 @@
 //! mounting, and a filter that leaves it four system calls. Everything else is the helper's work, from outside
 //! ([`crate::child`]).
 
-use crate::child::{CAP_SYS_ADMIN, os};
+use crate::child::CAP_SYS_ADMIN;
+use crate::failure::{Outcome, os};
 use crate::sys::{self, *};
 use crate::wire::*;
 
@@ -13,7 +14,7 @@ use crate::wire::*;
 const LIMIT_S: i64 = 10;
 
 /// The file system context, as fsopen(2) gives it.
-pub fn context_for(namespace: i32) -> core::result::Result<i32, Failure> {
+pub fn context_for(namespace: i32) -> Outcome<i32> {
     let talk = os(sys::report_pair())?;
     let forked = sys::fork(0, None);
     if let Ok((0, _)) = forked {

@@ -2,6 +2,7 @@
 
 use crate::child;
 use crate::dns::REPORT_DNS;
+use crate::failure::{Step, of_step};
 use crate::fd::close_all;
 use crate::sys::{self, *};
 use crate::walls::Wall;
@@ -28,12 +29,7 @@ impl Handed {
 
 /// Takes a child's reports until it executes its program or fails. If the child is a helper, `appeared` is the process
 /// that it made. Others may have a hand in that process: its reports say only how it goes on.
-pub fn await_child(
-    report: i32,
-    child: i32,
-    appeared: &mut i32,
-    take: &mut dyn FnMut(Handed),
-) -> core::result::Result<(), Failure> {
+pub fn await_child(report: i32, child: i32, appeared: &mut i32, take: &mut dyn FnMut(Handed)) -> Step {
     let mut ready = false;
     sys::limit_receives(report, STEP_LIMIT_S);
     loop {
@@ -47,7 +43,7 @@ pub fn await_child(
                 let step = if *appeared > 0 { STEP_HELD } else { STEP_LATE };
                 return Err(Failure { step, ..Failure::default() });
             }
-            Err(errno) => return Err(Failure { step: STEP_LOST, errno, ..Failure::default() }),
+            Err(errno) => return Err(of_step(STEP_LOST, errno)),
         };
         if length == 0 {
             return if ready { Ok(()) } else { Err(Failure { step: STEP_LOST, ..Failure::default() }) };

@@ -5,6 +5,7 @@ use crate::call::{Call, Freeze, Until};
 use crate::clients::Waits;
 use crate::control::LONGEST;
 use crate::execs::{self, Home};
+use crate::failure::errno;
 use crate::fd::close_all;
 use crate::ops::Volume;
 use crate::restart::Policy;
@@ -119,7 +120,7 @@ impl Monitor {
         let first = (self.process.pid, self.process.pidfd.raw());
         let changed = match self.process.runs() {
             true => self.network.change(fds, first, &self.record, &mut self.link),
-            false => Err(crate::child::errno(ESRCH)),
+            false => Err(errno(ESRCH)),
         };
         close_all(fds);
         match changed {

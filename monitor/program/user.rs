@@ -3,7 +3,7 @@
 //! The files are the image's: regular files of bounded size only, opened inside the root, read whole; what they say is
 //! `src/users.rs`'s to find.
 
-use crate::child::{errno, os};
+use crate::failure::{Outcome, errno, os};
 use crate::ops::List;
 use crate::sys::{self, *};
 use crate::users::{self, Bad};
@@ -23,8 +23,6 @@ pub struct Identity {
     pub home: [u8; 1024],
     pub home_length: usize,
 }
-
-type Outcome<T> = core::result::Result<T, Failure>;
 
 /// Resolves `user[:group]` and additional groups.
 ///

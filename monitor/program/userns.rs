@@ -4,6 +4,7 @@
 //! The first process stays outside until its mounts, devices and interfaces are made, joins what belongs to the user
 //! namespace one by one, and enters the user namespace itself as its last privileged step ([`crate::child`]).
 
+use crate::failure::{Outcome, of_step};
 use crate::ops::{Plan, UserMap};
 use crate::sys::{self, *};
 use crate::wire::*;
@@ -33,11 +34,7 @@ const KINDS: [(u64, &[u8]); 3] =
 /// Makes the user namespace that the plan describes, and the namespaces that are to belong to it; without such an
 /// operation there is none. A network namespace that goes on (`net`) belongs to the user namespace `user`, which goes
 /// on with it.
-pub fn make_for(
-    plan: Plan,
-    namespaces: &[i32; MAX_FDS],
-    (net, user): (i32, i32),
-) -> core::result::Result<Made, Failure> {
+pub fn make_for(plan: Plan, namespaces: &[i32; MAX_FDS], (net, user): (i32, i32)) -> Outcome<Made> {
     let Some((step, op)) = plan.each::<UserMap>().next() else { return Ok(Made::NONE) };
     let again = net >= 0;
     let kinds = u64::from(op.namespaces) & if again { !CLONE_NEWNET } else { !0 };
@@ -46,7 +43,7 @@ pub fn make_for(
         Some(index) => namespaces[index as usize % MAX_FDS],
         None => -1,
     };
-    make(kinds, joined, (op.uids, op.gids)).map_err(|errno| Failure { step, errno, ..Failure::default() })
+    make(kinds, joined, (op.uids, op.gids)).map_err(|errno| of_step(step, errno))
 }
 
 fn make(kinds: u64, joined: i32, maps: (&[u8], &[u8])) -> Result<Made> {
