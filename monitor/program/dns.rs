@@ -6,8 +6,8 @@
 
 use crate::failure::{Step, errno, os};
 use crate::fd;
-use crate::link::{Launcher, Link};
-use crate::message::{DNS_SOCKET, END_DNS, Message, SOCKET};
+use crate::launcher::Launcher;
+use crate::message::{Message, SOCKET};
 use crate::names::{Names, Reply, SERVFAIL};
 use crate::ops::{self, Plan};
 use crate::question::{Likeness, Question, Spelling, head, likeness, spell};
@@ -285,21 +285,6 @@ fn peer(bytes: &[u8]) -> Peer {
     Peer { ip: [bytes[4], bytes[5], bytes[6], bytes[7]], port: u16::from_be_bytes([bytes[2], bytes[3]]) }
 }
 
-/// The container's socket: a copy stays here, for the next worker.
-pub fn take_socket(link: &mut Link, which: usize, fd: i32) {
-    if link.worker.dns.take(which, fd) && link.has_worker() {
-        let _ = link.order(Message { code: DNS_SOCKET, a: which as u32, ..Message::default() }, &[fd]);
-    }
-}
-
-/// The container's network ended, and its sockets with it.
-pub fn end(link: &mut Link) {
-    if link.has_worker() && link.worker.dns.sockets().next().is_some() {
-        let _ = link.order(Message { code: END_DNS, ..Message::default() }, &[]);
-    }
-    link.worker.dns.close();
-}
-
 impl Dns {
     /// # Safety
     /// `place` is valid for writing and zero, and nothing refers to it.
@@ -324,7 +309,7 @@ impl Dns {
     }
 
     /// Puts a socket in its place; one that has no place is closed.
-    fn take(&mut self, which: usize, fd: i32) -> bool {
+    pub fn take(&mut self, which: usize, fd: i32) -> bool {
         let Some(place) = self.sockets.get_mut(which) else {
             sys::close(fd);
             return false;

@@ -1,6 +1,6 @@
 //! Input: from clients to a process.
 
-use crate::link::Launcher;
+use crate::launcher::Launcher;
 use crate::message::{CLOSED, Message};
 use crate::outputs::{CHUNK, Kind, kind_of, let_go};
 use crate::owners::{CONTAINER, OWNERS};

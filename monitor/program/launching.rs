@@ -9,6 +9,7 @@ use crate::ops;
 use crate::outputs::{STDERR, STDOUT};
 use crate::process::Process;
 use crate::reports::{Handed, await_child};
+use crate::sockets;
 use crate::streams;
 use crate::sys::{self, *};
 use crate::userns::{self, Made};
@@ -180,7 +181,7 @@ fn take_handed(process: &mut Process, link: &mut Link, handed: Handed) {
     match handed {
         Handed::Root(fd) => process.root.set(fd),
         Handed::DevPts(fd) => process.devpts.set(fd),
-        Handed::Dns(which, fd) => crate::dns::take_socket(link, which, fd),
+        Handed::Dns(which, fd) => sockets::take_resolver(link, which, fd),
         Handed::Terminal(master) => {
             // A descriptor of its own: the one that is read is closed when every process of the container has closed
             // the terminal, and its number may then be of another file.

@@ -8,6 +8,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::fd::{Fd, close_all};
 use crate::in_force::InForce;
+use crate::launcher::Launcher;
 use crate::message::*;
 use crate::ops::Plan;
 use crate::rotate::Files;
@@ -19,41 +20,8 @@ use crate::walls::Wall;
 use crate::wire::*;
 use crate::worker::{self, Worker};
 
-/// An order with the keys of relayed ports behind it.
-pub const ORDER: usize = MESSAGE + MAX_FDS * RELAY_KEY;
-
 /// How long the worker may take to answer. The disk may hold up its writes.
 const PATIENCE_S: i64 = 60;
-
-/// The worker's way to the launcher.
-#[derive(Clone, Copy)]
-pub struct Launcher(i32);
-
-impl Launcher {
-    pub const NONE: Launcher = Launcher(-1);
-
-    pub const fn new(socket: i32) -> Launcher {
-        Launcher(socket)
-    }
-
-    pub fn socket(self) -> i32 {
-        self.0
-    }
-
-    /// Requests something: the descriptor that the answer brings.
-    pub fn request(self, request: Message) -> Result<i32> {
-        sys::send_fds(self.0, &request.to_bytes(), &[])?;
-        let (mut bytes, mut fds) = ([0; MESSAGE], [-1; MAX_FDS]);
-        let (length, _) = sys::recv_fds(self.0, &mut bytes, &mut fds, true)?;
-        // Without an answer the launcher is gone.
-        let answer = Message::from_bytes(&bytes[..length]).unwrap_or_else(|| sys::exit(0));
-        answer.answered().and(if fds[0] >= 0 { Ok(fds[0]) } else { Err(EIO) })
-    }
-
-    pub fn notify(self, notice: Message) {
-        let _ = sys::send_fds(self.0, &notice.to_bytes(), &[]);
-    }
-}
 
 /// The launcher's hold of the worker.
 pub struct Link {

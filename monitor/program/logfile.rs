@@ -2,8 +2,8 @@
 //! launcher's to say (`rotate`): the one that writes can name no file.
 
 use crate::jsonlog::{LINE, Log, Records};
+use crate::launcher::Launcher;
 use crate::lines::newlines;
-use crate::link::Launcher;
 use crate::message::{Message, ROTATE};
 use crate::sys::{self, *};
 

@@ -72,6 +72,7 @@ mod in_force;
 mod inputs;
 #[path = "../src/jsonlog.rs"]
 mod jsonlog;
+mod launcher;
 mod launching;
 mod life;
 mod link;
@@ -113,6 +114,7 @@ mod rotate;
 mod serve;
 #[path = "../src/session.rs"]
 mod session;
+mod sockets;
 mod streams;
 #[path = "../src/subjects.rs"]
 mod subjects;

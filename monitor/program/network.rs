@@ -8,11 +8,11 @@ use crate::link::Link;
 use crate::ops::{self, Bad, KeepNet, Plan, UserMap};
 use crate::record::Record;
 use crate::reports::{Handed, await_child};
+use crate::sockets;
 use crate::sys::{self, *};
 use crate::text::Writer;
 use crate::userns::{Made, open_of};
 use crate::wire::*;
-use crate::{dns, relay};
 
 /// The name of the network namespace in the run directory, for the library.
 const NAMESPACE: &[u8] = b"netns\0";
@@ -79,7 +79,7 @@ impl Network {
     /// them.
     pub fn end_names(&self, link: &mut Link) {
         if !self.net.is_open() {
-            dns::end(link);
+            sockets::end_resolver(link);
         }
     }
 
@@ -92,7 +92,7 @@ impl Network {
         if let Some(ops::RelayQueue { index }) = link.plan().find() {
             let fd = take(index);
             if fd >= 0 {
-                relay::take_queue(link, fd);
+                sockets::take_ports(link, fd);
             }
         }
     }
@@ -112,7 +112,7 @@ impl Network {
         if let &[ports, relays] = more {
             self.ports.set(sys::dup_from(ports, 0).unwrap_or(-1));
             if let Ok(queue) = sys::dup_from(relays, 0) {
-                relay::take_queue(link, queue);
+                sockets::take_ports(link, queue);
             }
         }
         Ok(())
@@ -134,7 +134,7 @@ impl Network {
 
     /// The container has ended for good: its ports lead nowhere any more, and are free for others.
     pub fn release(&mut self, link: &mut Link) {
-        relay::end(link);
+        sockets::end_ports(link);
         self.let_go(link);
         if let Some(ops::FirewallEnd { messages }) = link.plan().find() {
             // Left open to this process's end: a close of such a socket waits until the kernel has freed the removed
@@ -163,7 +163,7 @@ fn take_steps(plan: Plan, init: i32, link: &mut Link) -> Step {
     let (pid, pidfd) = os(forked)?;
     let pidfd = Fd::new(pidfd);
     let taken = await_child(report.raw(), pid, &mut 0, &mut |handed| match handed {
-        Handed::Dns(which, fd) => dns::take_socket(link, which, fd),
+        Handed::Dns(which, fd) => sockets::take_resolver(link, which, fd),
         other => other.close(),
     });
     if taken.is_err() {

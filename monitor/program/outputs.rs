@@ -9,7 +9,7 @@
 
 use crate::check_output::CheckOutput;
 use crate::jsonlog::Log;
-use crate::link::Launcher;
+use crate::launcher::Launcher;
 use crate::logfile::LogFile;
 use crate::message::{LOST, Message};
 use crate::owners::{CHECK_OUTPUT, CONTAINER};

@@ -4,8 +4,6 @@
 //! Bytes of connections go through pipes and are never looked at or copied. The plan has the target of each port, so
 //! that a plan that takes another's place says it anew.
 
-use crate::link::{Link, ORDER};
-use crate::message::{END_PORTS, MESSAGE, Message, PORTS};
 use crate::ops::{self, Plan};
 use crate::passage::{self, Target, own_address, same_peer};
 use crate::subjects::{BACK, PORT, SIDE, token};
@@ -84,40 +82,6 @@ pub struct Relay {
     busy: bool,
 }
 
-/// Takes the sockets out of the queue that they came in. Nothing is lost if there are none.
-pub fn take_queue(link: &mut Link, queue: i32) {
-    let mut keys = [0u8; RELAY_KEY * MAX_FDS];
-    loop {
-        let mut fds = [-1; MAX_FDS];
-        let Ok((length, count)) = sys::recv_fds(queue, &mut keys, &mut fds, false) else { break };
-        if length == 0 {
-            break;
-        }
-        link.worker.relay.add(&keys[..length], &fds[..count]);
-        hand(link, &keys[..length], &fds[..count]);
-    }
-    sys::close(queue);
-}
-
-/// Gives sockets to a worker that runs; one that begins finds all of them.
-fn hand(link: &mut Link, keys: &[u8], fds: &[i32]) {
-    if !link.has_worker() || keys.len() != fds.len() * RELAY_KEY {
-        return;
-    }
-    let mut order = [0; ORDER];
-    order[..MESSAGE].copy_from_slice(&Message { code: PORTS, ..Message::default() }.to_bytes());
-    order[MESSAGE..MESSAGE + keys.len()].copy_from_slice(keys);
-    let _ = link.order_bytes(&order[..MESSAGE + keys.len()], fds);
-}
-
-/// Closes the ports, for others: the worker's copies, too.
-pub fn end(link: &mut Link) {
-    if link.worker.relay.count > 0 && link.has_worker() {
-        let _ = link.command(Message { code: END_PORTS, ..Message::default() }, &[]);
-    }
-    link.worker.relay.close();
-}
-
 impl Relay {
     /// # Safety
     /// `place` is valid for writing and zero, and nothing refers to it.
@@ -139,7 +103,8 @@ impl Relay {
         self.targets = plan.find();
     }
 
-    fn add(&mut self, keys: &[u8], fds: &[i32]) {
+    /// Takes sockets, with their keys.
+    pub fn add(&mut self, keys: &[u8], fds: &[i32]) {
         self.make_room(fds.len());
         for (fd, key) in fds.iter().zip(keys.chunks_exact(RELAY_KEY)) {
             self.add_one(*fd, key);

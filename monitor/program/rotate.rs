@@ -14,7 +14,7 @@ use crate::confine;
 use crate::fd::Fd;
 use crate::filter::COMPRESSOR;
 use crate::gzip;
-use crate::link::Launcher;
+use crate::launcher::Launcher;
 use crate::logfile::LogFile;
 use crate::sys::{self, *};
 use crate::text::Writer;

@@ -1,6 +1,8 @@
 //! Messages between the launcher and the worker: of fixed size, with descriptors. An order goes to the worker; a
 //! request and a notice go to the launcher.
 
+use crate::wire::{MAX_FDS, RELAY_KEY};
+
 /// One message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Message {
@@ -13,6 +15,8 @@ pub struct Message {
 
 /// Bytes of a message.
 pub const MESSAGE: usize = 24;
+/// Bytes of the longest order: the keys of published ports stand behind the message.
+pub const ORDER: usize = MESSAGE + MAX_FDS * RELAY_KEY;
 
 impl Message {
     pub fn to_bytes(self) -> [u8; MESSAGE] {
