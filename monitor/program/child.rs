@@ -11,6 +11,8 @@
 use crate::by_kind::of_kind;
 use crate::failure::{Outcome, Step, errno, of_step, os};
 use crate::ops::{self, Operation, Plan};
+use crate::report::Report;
+use crate::reports::{hand_over, write_report};
 use crate::sys::{self, *};
 use crate::user;
 use crate::userns::Made;
@@ -76,17 +78,6 @@ impl Launch<'static> {
         made: Made::NONE,
     };
 }
-
-/// The monitor learns the kinds of messages by their first word.
-pub const REPORT_FAILURE: u32 = 1;
-pub const REPORT_TERMINAL: u32 = 2;
-pub const REPORT_DEVPTS: u32 = 3;
-pub const REPORT_READY: u32 = 4;
-/// With the pid of the process that a helper made.
-pub const REPORT_APPEARED: u32 = 5;
-pub const REPORT_DONE: u32 = 17;
-/// With the root of a container, not of an exec.
-pub const REPORT_ROOT: u32 = 18;
 
 /// The monitor's word that the worker has given its rights up: no count of groups that are still to come.
 pub const WORKER_CONFINED: [u8; 4] = u32::MAX.to_ne_bytes();
@@ -162,14 +153,8 @@ pub fn run(launch: &Launch) -> ! {
         label: b"\0",
     };
     if let Err(failure) = child.walk() {
-        let mut message = [0u8; 20];
-        message[..4].copy_from_slice(&REPORT_FAILURE.to_ne_bytes());
-        message[4..8].copy_from_slice(&failure.step.to_ne_bytes());
-        message[8..12].copy_from_slice(&failure.errno.to_ne_bytes());
-        message[12..16].copy_from_slice(&failure.detail.to_ne_bytes());
-        message[16..20].copy_from_slice(&failure.extra.to_ne_bytes());
-        // No more than a filter of the container's allows everybody.
-        let _ = sys::write_all(launch.report, &message);
+        // Use only write(2): every filter of system calls allows it.
+        let _ = write_report(launch.report, Report::Failure(failure));
     }
     sys::exit(1)
 }
@@ -323,7 +308,7 @@ impl<'a> Child<'a> {
     }
 
     fn done(&self) -> Step {
-        let _ = sys::send_fd(self.launch.report, &REPORT_DONE.to_ne_bytes(), None);
+        let _ = hand_over(self.launch.report, Report::Done, None);
         sys::exit(0)
     }
 
@@ -465,7 +450,7 @@ impl<'a> Child<'a> {
             SPECIAL_PROC => self.proc = mount,
             SPECIAL_DEVPTS => {
                 self.devpts = mount;
-                let _ = sys::send_fd(self.launch.report, &REPORT_DEVPTS.to_ne_bytes(), Some(mount));
+                let _ = hand_over(self.launch.report, Report::DevPts, Some(mount));
             }
             _ => sys::close(mount),
         }
@@ -599,7 +584,7 @@ impl<'a> Child<'a> {
         match sys::openat2(self.root, b"dev/pts\0", O_PATH | O_DIRECTORY, 0, FIXED) {
             Ok(pts) if sys::fs_magic(pts) == Ok(DEVPTS_MAGIC) => {
                 self.devpts = pts;
-                let _ = sys::send_fd(self.launch.report, &REPORT_DEVPTS.to_ne_bytes(), Some(pts));
+                let _ = hand_over(self.launch.report, Report::DevPts, Some(pts));
             }
             Ok(other) => sys::close(other),
             // Without terminals, then.
@@ -804,7 +789,7 @@ impl<'a> Child<'a> {
         if self.launch.rows | self.launch.cols != 0 {
             os(sys::set_window(master, self.launch.rows, self.launch.cols))?;
         }
-        os(sys::send_fd(self.launch.report, &REPORT_TERMINAL.to_ne_bytes(), Some(master)))?;
+        os(hand_over(self.launch.report, Report::Terminal, Some(master)))?;
         sys::close(master);
         if !self.launch.enters {
             os(sys::ioctl(slave, TIOCSCTTY, 0))?;
@@ -862,9 +847,7 @@ impl<'a> Child<'a> {
             }
         }
         drop_bounding(bounding)?;
-        if self.launch.init < 0
-            && sys::send_fd(self.launch.report, &REPORT_ROOT.to_ne_bytes(), Some(self.root)).is_err()
-        {
+        if self.launch.init < 0 && hand_over(self.launch.report, Report::Root, Some(self.root)).is_err() {
             sys::exit(1);
         }
         // Before any filter: it may not know these calls.
@@ -937,10 +920,7 @@ impl<'a> Child<'a> {
         }
         let pid = os(sys::fork_sibling())?;
         if pid > 0 {
-            let mut message = [0u8; 8];
-            message[..4].copy_from_slice(&REPORT_APPEARED.to_ne_bytes());
-            message[4..].copy_from_slice(&pid.to_ne_bytes());
-            let _ = sys::write_all(self.launch.report, &message);
+            let _ = write_report(self.launch.report, Report::Appeared(pid));
             sys::exit(0)
         }
         os(sys_setsid())?;
@@ -998,7 +978,7 @@ impl<'a> Child<'a> {
         // A monitor that ends takes its container along; one that ended before this line does not read the report any
         // more.
         os(sys::prctl(PR_SET_PDEATHSIG, SIGKILL as usize))?;
-        if sys::write_all(self.launch.report, &REPORT_READY.to_ne_bytes()).is_err() {
+        if write_report(self.launch.report, Report::Ready).is_err() {
             sys::exit(1);
         }
         seccomp(self.filter)?;

@@ -4,20 +4,19 @@
 //! The sockets are the container's: its first process made them. The library writes a file for each network, with the
 //! names and their holders; the locks of running containers tell which of them run (`names`).
 
-use crate::failure::{Step, errno, os};
+use crate::failure::{Step, os};
 use crate::fd;
 use crate::launcher::Launcher;
 use crate::message::{Message, SOCKET};
 use crate::names::{Names, Reply, SERVFAIL};
 use crate::ops::{self, Plan};
 use crate::question::{Likeness, Question, Spelling, head, likeness, spell};
+use crate::report::Report;
+use crate::reports::hand_over;
 use crate::subjects::{DNS, token};
 use crate::sys::{self, *};
 use crate::timers;
 use crate::walls::Wall;
-
-/// The message with which the child sends its sockets: this word, then which of them.
-pub const REPORT_DNS: u32 = 16;
 
 const UDP: usize = 0;
 const TCP: usize = 1;
@@ -263,10 +262,7 @@ pub fn open(op: ops::Dns, report: i32) -> Step {
     os(sys::bind(tcp, &address(local)))?;
     os(sys::listen(tcp, 16))?;
     for (which, fd) in [(UDP, udp), (TCP, tcp)] {
-        let mut message = [0u8; 8];
-        message[..4].copy_from_slice(&REPORT_DNS.to_ne_bytes());
-        message[4..].copy_from_slice(&(which as u32).to_ne_bytes());
-        sys::send_fd(report, &message, Some(fd)).map_err(errno)?;
+        os(hand_over(report, Report::Dns(which as u32), Some(fd)))?;
         sys::close(fd);
     }
     Ok(())

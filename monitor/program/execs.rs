@@ -14,7 +14,7 @@ use crate::owners::{CHECK, CHECK_OUTPUT, MAX_EXECS, of_exec};
 use crate::process::Process;
 use crate::progress::{NOT_STARTED, Progress};
 use crate::record::Record;
-use crate::reports::{failure_of, word};
+use crate::report::{REPORT_LEN, Report};
 use crate::session::Session;
 use crate::streams;
 use crate::subjects::{REPORT, token};
@@ -288,7 +288,7 @@ impl Execs {
     /// Takes a report of a helper, or of the process that it made; answers whether there was one. Others may have a
     /// hand in the process: its reports say only how it goes on.
     pub fn report(&mut self, index: usize, around: &mut Around) -> bool {
-        let mut message = [0u8; 32];
+        let mut message = [0u8; REPORT_LEN];
         let mut fds = [-1; MAX_FDS];
         let report = &self.execs[index].report;
         if !report.is_open() {
@@ -304,19 +304,18 @@ impl Execs {
         true
     }
 
-    fn take_report(&mut self, index: usize, message: &[u8; 32], fds: &[i32], sender: i32, link: &mut Link) {
+    fn take_report(&mut self, index: usize, message: &[u8; REPORT_LEN], fds: &[i32], sender: i32, link: &mut Link) {
         let exec = &mut self.execs[index];
         let trusted = exec.progress.trusts(sender, Wall::EnterConfined.stands());
-        match (word(message, 0), fds) {
-            (child::REPORT_TERMINAL, &[master]) if trusted && !exec.master.is_open() => {
+        match (Report::from_bytes(message), fds) {
+            (Some(Report::Terminal), &[master]) if trusted && !exec.master.is_open() => {
                 return exec.take_terminal(of_exec(index), master, link);
             }
-            (child::REPORT_APPEARED, []) if trusted => {
-                let pid = word(message, 1) as i32;
+            (Some(Report::Appeared(pid)), []) if trusted => {
                 exec.progress.appeared(pid, sys::is_child(pid), deadline(entry::limit()));
             }
-            (child::REPORT_READY, _) => exec.progress.ready(sender),
-            (child::REPORT_FAILURE, _) => exec.progress.failed(failure_of(message)),
+            (Some(Report::Ready), _) => exec.progress.ready(sender),
+            (Some(Report::Failure(failure)), _) => exec.progress.failed(failure),
             _ => {}
         }
         close_all(fds);

@@ -106,6 +106,8 @@ mod progress;
 mod question;
 mod record;
 mod relay;
+#[path = "../src/report.rs"]
+mod report;
 mod reports;
 #[path = "../src/restart.rs"]
 mod restart;

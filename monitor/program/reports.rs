@@ -1,9 +1,9 @@
-//! Reports of a child before it executes its program.
+//! Reports of a child before it executes its program, sent by the child and taken by the monitor.
 
-use crate::child;
-use crate::dns::REPORT_DNS;
+use crate::entry;
 use crate::failure::{Step, of_step};
 use crate::fd::close_all;
+use crate::report::{REPORT_LEN, Report};
 use crate::sys::{self, *};
 use crate::walls::Wall;
 use crate::wire::*;
@@ -27,13 +27,25 @@ impl Handed {
     }
 }
 
+/// Sends a report, perhaps with a descriptor, which stays open here.
+pub fn hand_over(socket: i32, report: Report, fd: Option<i32>) -> Result<()> {
+    let (bytes, length) = report.to_bytes();
+    sys::send_fd(socket, &bytes[..length], fd).map(|_| ())
+}
+
+/// Sends a report by write(2) alone.
+pub fn write_report(socket: i32, report: Report) -> Result<()> {
+    let (bytes, length) = report.to_bytes();
+    sys::write_all(socket, &bytes[..length])
+}
+
 /// Takes a child's reports until it executes its program or fails. If the child is a helper, `appeared` is the process
 /// that it made. Others may have a hand in that process: its reports say only how it goes on.
 pub fn await_child(report: i32, child: i32, appeared: &mut i32, take: &mut dyn FnMut(Handed)) -> Step {
     let mut ready = false;
     sys::limit_receives(report, STEP_LIMIT_S);
     loop {
-        let mut message = [0u8; 32];
+        let mut message = [0u8; REPORT_LEN];
         let mut fds = [-1; MAX_FDS];
         let (length, count, sender) = match sys::recv_from_child(report, &mut message, &mut fds, true) {
             Ok(message) => message,
@@ -51,36 +63,22 @@ pub fn await_child(report: i32, child: i32, appeared: &mut i32, take: &mut dyn F
         if sender != child {
             close_all(&fds[..count]);
         }
-        match word(&message, 0) {
-            child::REPORT_READY => ready = true,
-            child::REPORT_FAILURE => return Err(failure_of(&message)),
+        match Report::from_bytes(&message) {
+            Some(Report::Ready) => ready = true,
+            Some(Report::Failure(failure)) => return Err(failure),
             _ if sender != child => {}
-            child::REPORT_APPEARED => {
-                *appeared = word(&message, 1) as i32;
+            Some(Report::Appeared(pid)) => {
+                *appeared = pid;
                 if Wall::EntryLimit.stands() {
-                    sys::limit_receives(report, crate::entry::limit());
+                    sys::limit_receives(report, entry::limit());
                 }
             }
-            child::REPORT_DONE => ready = true,
-            child::REPORT_ROOT => take(Handed::Root(fds[0])),
-            child::REPORT_DEVPTS => take(Handed::DevPts(fds[0])),
-            child::REPORT_TERMINAL => take(Handed::Terminal(fds[0])),
-            REPORT_DNS => take(Handed::Dns(word(&message, 1) as usize, fds[0])),
-            _ => return Err(failure_of(&message)),
+            Some(Report::Done) => ready = true,
+            Some(Report::Root) => take(Handed::Root(fds[0])),
+            Some(Report::DevPts) => take(Handed::DevPts(fds[0])),
+            Some(Report::Terminal) => take(Handed::Terminal(fds[0])),
+            Some(Report::Dns(which)) => take(Handed::Dns(which as usize, fds[0])),
+            None => return Err(of_step(STEP_LOST, EINVAL)),
         }
-    }
-}
-
-pub fn word(message: &[u8], index: usize) -> u32 {
-    let at = index * 4;
-    u32::from_ne_bytes([message[at], message[at + 1], message[at + 2], message[at + 3]])
-}
-
-pub fn failure_of(message: &[u8]) -> Failure {
-    Failure {
-        step: word(message, 1),
-        errno: word(message, 2) as i32,
-        detail: word(message, 3),
-        extra: word(message, 4),
     }
 }

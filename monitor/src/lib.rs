@@ -52,6 +52,8 @@ mod progress;
 #[cfg(any(test, fuzzing))]
 mod question;
 #[cfg(test)]
+mod report;
+#[cfg(test)]
 mod restart;
 #[cfg(test)]
 mod session;
