@@ -1,19 +1,11 @@
 //! From the first instruction to the event loop.
 
 use crate::call::Call;
-use crate::cgroup::Groups;
-use crate::control::Control;
-use crate::execs::Execs;
 use crate::failure::{Outcome, Step, of_monitor};
-use crate::fd::Fd;
-use crate::health::Health;
 use crate::life;
-use crate::link::Link;
-use crate::network::Network;
-use crate::oom::Oom;
+use crate::monitor::{self, Monitor};
 use crate::ops::{Bad, Note, Plan};
-use crate::process::Process;
-use crate::record::{Record, RecordFiles};
+use crate::record::RecordFiles;
 use crate::restart::{Policy, Restarts};
 use crate::rotate::Files;
 use crate::streams;
@@ -24,95 +16,10 @@ use crate::wire::*;
 /// The boot socket.
 const BOOT: i32 = 3;
 
-/// The parts of the launcher. One, static, zero at the beginning: nothing is allocated while it runs but stream
-/// buffers. The parts do not know each other, unless one is given to another for a call; the methods here pass on what
-/// they bring.
-pub struct Monitor {
-    pub header: Header,
-    /// The lock that shows that the container lives.
-    pub lock: Fd,
-    pub epoll: i32,
-    pub signals: Fd,
-    /// The receiver of the result of the first start: the boot socket, then nobody.
-    pub boot: Fd,
-    pub restarts: Restarts,
-    pub process: Process,
-    pub network: Network,
-    pub oom: Oom,
-    pub groups: Groups,
-    pub supplies: Supplies,
-    pub record: Record,
-    pub control: Control,
-    pub health: Health,
-    pub execs: Execs,
-    pub link: Link,
-}
-
-/// The descriptors that the library brought for starts; below 0: none.
-pub struct Supplies {
-    pub namespaces: [i32; MAX_FDS],
-    /// Mount namespaces of volumes that are mounted once for all containers that use them.
-    pub volumes: [i32; MAX_VOLUMES],
-    /// The next process gets these as its standard streams; -1: it gets pipes.
-    pub direct: [i32; 3],
-    /// A network namespace that nobody is in yet.
-    pub new_network: Fd,
-    /// The reading end of the container's lease, which its holders have open for writing.
-    pub lease: Fd,
-}
-
-impl Supplies {
-    /// # Safety
-    /// `place` is valid for writing, and nothing refers to it.
-    unsafe fn init(place: *mut Supplies) {
-        // SAFETY: within the structure.
-        unsafe {
-            (&raw mut (*place).namespaces).write([-1; MAX_FDS]);
-            (&raw mut (*place).volumes).write([-1; MAX_VOLUMES]);
-            (&raw mut (*place).direct).write([-1; 3]);
-            (&raw mut (*place).new_network).write(Fd::NONE);
-            (&raw mut (*place).lease).write(Fd::NONE);
-        }
-    }
-}
-
-// SAFETY: zeroes are values of all members, or of their parts, but for slices and descriptors: `main` writes those
-// before anything reads them.
-static mut MONITOR: core::mem::MaybeUninit<Monitor> = core::mem::MaybeUninit::zeroed();
-
-/// In a child that needs the monitor no more: what the monitor knows reads as zeroes. Where pages are larger than 4 KiB
-/// this does nothing.
-pub fn forget() {
-    const PAGE: usize = 4 << 10;
-    let start = (&raw const MONITOR) as usize;
-    let (from, to) = (start.next_multiple_of(PAGE), (start + size_of::<Monitor>()) & !(PAGE - 1));
-    // SAFETY: the pages lie within a static without initial contents, of which zeroes are a value; a child between
-    // clone and exec holds references into it, of which it reads numbers alone, and none of them again.
-    unsafe { sys::zero_range(from, to) };
-}
-
 /// Called by the entry point, once.
 pub extern "C" fn main() -> ! {
-    // SAFETY: the only reference ever made, in the only thread. Zeroes are valid for every member but the slices, which
-    // are written here before the reference is used.
-    let monitor = unsafe {
-        let place = (&raw mut MONITOR).cast::<Monitor>();
-        (&raw mut (*place).lock).write(Fd::NONE);
-        (&raw mut (*place).signals).write(Fd::NONE);
-        (&raw mut (*place).boot).write(Fd::NONE);
-        (&raw mut (*place).restarts).write(Restarts::NONE);
-        (&raw mut (*place).process).write(Process::NONE);
-        (&raw mut (*place).network).write(Network::NONE);
-        (&raw mut (*place).oom).write(Oom::new());
-        (&raw mut (*place).groups).write(Groups::NONE);
-        Supplies::init(&raw mut (*place).supplies);
-        Record::init(&raw mut (*place).record);
-        Control::init(&raw mut (*place).control);
-        Health::init(&raw mut (*place).health);
-        Execs::init(&raw mut (*place).execs);
-        Link::init(&raw mut (*place).link);
-        &mut *place
-    };
+    // SAFETY: the entry point calls this function once.
+    let monitor = unsafe { monitor::make() };
     reset_process();
     #[cfg(feature = "attacks")]
     take_switches();

@@ -11,6 +11,7 @@
 use crate::by_kind::of_kind;
 use crate::failure::{Outcome, Step, errno, of_step, os};
 use crate::ops::{self, Operation, Plan};
+use crate::private;
 use crate::report::Report;
 use crate::reports::{hand_over, write_report};
 use crate::sys::{self, *};
@@ -827,7 +828,7 @@ impl<'a> Child<'a> {
         let ops::Identity { flags, filter, mut inheritable, mut ambient, .. } = op;
         let ops::Who { bounding, for_root, mut for_others, user, groups } = op.who;
         if self.launch.enters {
-            forget_monitor(self.launch.plan.bytes());
+            private::forget(self.launch.plan.bytes());
         }
         let who = user::resolve(self.root, user, groups)?;
         if !Wall::UserCapabilities.stands() {
@@ -1384,36 +1385,6 @@ pub fn seccomp(filter: &[u8]) -> Step {
     let program = Program { length: (filter.len() / INSTRUCTION_LEN) as u16, filter: filter.as_ptr() };
     // SAFETY: the program lives over the call; the kernel copies and checks it.
     os(unsafe { sys::call(nr::SECCOMP, &[SET_MODE_FILTER, 0, (&raw const program) as usize]) }).map(|_| ())
-}
-
-/// Lets go of the copy of the monitor's memory, but for the program itself, the stack, and what is kept: a process that
-/// others may look at has nothing of the monitor's to show.
-pub fn forget_monitor(kept: &[u8]) {
-    unsafe extern "C" {
-        static __executable_start: u8;
-        static _end: u8;
-    }
-    // The largest page there is.
-    const PAGE: usize = if cfg!(target_arch = "x86_64") { 4 << 10 } else { 64 << 10 };
-    const STACK: usize = 512 << 10;
-    let here = 0u8;
-    let mut from = PAGE;
-    let mut keep = [
-        ((&raw const __executable_start) as usize, (&raw const _end) as usize),
-        (kept.as_ptr() as usize, kept.as_ptr() as usize + kept.len()),
-    ];
-    // Not `sort_unstable`, which is 2 kB of code.
-    if keep[0] > keep[1] {
-        keep.swap(0, 1);
-    }
-    for (start, end) in keep.into_iter().filter(|(start, end)| start < end) {
-        // SAFETY: between what is kept there is what the monitor mapped, which this process does not use any more.
-        unsafe { sys::unmap_range(from, start & !(PAGE - 1)) };
-        from = end.next_multiple_of(PAGE);
-    }
-    // SAFETY: as above; below the stack.
-    unsafe { sys::unmap_range(from, (&raw const here as usize).saturating_sub(STACK) & !(PAGE - 1)) };
-    crate::boot::forget();
 }
 
 /// Tries again for a while where the program is being written: a program that was just put there may still be open in

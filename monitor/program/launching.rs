@@ -1,10 +1,10 @@
 //! The start of the first process.
 
-use crate::boot::Monitor;
 use crate::child::{self, Launch};
 use crate::failure::{Outcome, of_monitor, of_step};
 use crate::fd::{Fd, close_all};
 use crate::link::Link;
+use crate::monitor::Monitor;
 use crate::ops;
 use crate::outputs::{STDERR, STDOUT};
 use crate::process::Process;

@@ -1,6 +1,5 @@
 //! The loop, and a container's life: start, end, restart.
 
-use crate::boot::Monitor;
 use crate::cgroup;
 use crate::clients::Waits;
 use crate::events::Value;
@@ -8,6 +7,7 @@ use crate::execs::{Around, Home};
 use crate::exits::{code_of, code_of_failure};
 use crate::failure::{Step, of_monitor};
 use crate::fd;
+use crate::monitor::Monitor;
 use crate::network::has_addresses;
 use crate::owners::CHECK;
 use crate::process::start_time;

@@ -8,7 +8,7 @@
 //! The monitor is two processes (ARCHITECTURE.md, "The two halves of a monitor"): the launcher, and the `worker`, which
 //! begins as a copy of it without rights (`confine`) and gets its orders over the `link`.
 //!
-//! Each part is a type of its own that knows no other, except as an argument of a call. `Monitor` (`boot`) owns the
+//! Each part is a type of its own that knows no other, except as an argument of a call. `Monitor` (`monitor`) owns the
 //! launcher's parts, and its methods pass on what they bring: `life` (the loop; end, restart), `launching` (the start
 //! of the first process), `serve` (requests). Files named in brackets are in `monitor/src`: they make no system call,
 //! and are tested on the host.
@@ -80,6 +80,7 @@ mod logfile;
 mod memory;
 #[path = "../src/message.rs"]
 mod message;
+mod monitor;
 mod names;
 mod net;
 mod network;
@@ -99,6 +100,7 @@ mod owners;
 #[path = "../src/passage.rs"]
 mod passage;
 mod permits;
+mod private;
 mod process;
 #[path = "../src/progress.rs"]
 mod progress;

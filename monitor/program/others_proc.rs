@@ -70,7 +70,7 @@ fn make(namespace: i32, talk: i32) -> Result<()> {
         sys::close_range(0, talk as u32 - 1, 0)?;
     }
     sys::close_range(talk + 1, u32::MAX, 0)?;
-    crate::child::forget_monitor(&[]);
+    crate::private::forget(&[]);
     crate::child::set_capabilities(CAP_SYS_ADMIN, 0, 0).map_err(|failure| failure.errno)?;
     sys::prctl(PR_SET_NO_NEW_PRIVS, 1)?;
     crate::child::seccomp(&filter()).map_err(|failure| failure.errno)?;

@@ -1,12 +1,12 @@
 //! Requests of clients: each goes to the part that it is about.
 
-use crate::boot::Monitor;
 use crate::call::{Call, Freeze, Until};
 use crate::clients::Waits;
 use crate::control::LONGEST;
 use crate::execs::{self, Home};
 use crate::failure::errno;
 use crate::fd::close_all;
+use crate::monitor::Monitor;
 use crate::ops::Volume;
 use crate::restart::Policy;
 use crate::session::Session;

@@ -1,0 +1,99 @@
+//! The launcher's parts, and the one value that owns them.
+
+use crate::cgroup::Groups;
+use crate::control::Control;
+use crate::execs::Execs;
+use crate::fd::Fd;
+use crate::health::Health;
+use crate::link::Link;
+use crate::network::Network;
+use crate::oom::Oom;
+use crate::private;
+use crate::process::Process;
+use crate::record::Record;
+use crate::restart::Restarts;
+use crate::wire::*;
+
+/// The parts of the launcher. One, static, zero at the beginning: nothing is allocated while it runs but stream
+/// buffers. The parts do not know each other, unless one is given to another for a call; its methods pass on what
+/// they bring.
+pub struct Monitor {
+    pub header: Header,
+    /// The lock that shows that the container lives.
+    pub lock: Fd,
+    pub epoll: i32,
+    pub signals: Fd,
+    /// The receiver of the result of the first start: the boot socket, then nobody.
+    pub boot: Fd,
+    pub restarts: Restarts,
+    pub process: Process,
+    pub network: Network,
+    pub oom: Oom,
+    pub groups: Groups,
+    pub supplies: Supplies,
+    pub record: Record,
+    pub control: Control,
+    pub health: Health,
+    pub execs: Execs,
+    pub link: Link,
+}
+
+/// The descriptors that the library brought for starts; below 0: none.
+pub struct Supplies {
+    pub namespaces: [i32; MAX_FDS],
+    /// Mount namespaces of volumes that are mounted once for all containers that use them.
+    pub volumes: [i32; MAX_VOLUMES],
+    /// The next process gets these as its standard streams; -1: it gets pipes.
+    pub direct: [i32; 3],
+    /// A network namespace that nobody is in yet.
+    pub new_network: Fd,
+    /// The reading end of the container's lease, which its holders have open for writing.
+    pub lease: Fd,
+}
+
+impl Supplies {
+    /// # Safety
+    /// `place` is valid for writing, and nothing refers to it.
+    unsafe fn init(place: *mut Supplies) {
+        // SAFETY: within the structure.
+        unsafe {
+            (&raw mut (*place).namespaces).write([-1; MAX_FDS]);
+            (&raw mut (*place).volumes).write([-1; MAX_VOLUMES]);
+            (&raw mut (*place).direct).write([-1; 3]);
+            (&raw mut (*place).new_network).write(Fd::NONE);
+            (&raw mut (*place).lease).write(Fd::NONE);
+        }
+    }
+}
+
+// SAFETY: zeroes are values of all members, or of their parts, but for slices and descriptors: `make` writes those
+// before anything reads them.
+static mut MONITOR: core::mem::MaybeUninit<Monitor> = core::mem::MaybeUninit::zeroed();
+
+/// Makes the only monitor of the program, and the only reference to it.
+///
+/// # Safety
+/// It is called once.
+pub unsafe fn make() -> &'static mut Monitor {
+    // SAFETY: the caller makes this the only reference. Zeroes are valid for every member but slices and descriptors,
+    // which are written here before the reference is used.
+    unsafe {
+        let place = (&raw mut MONITOR).cast::<Monitor>();
+        private::set(place as usize, size_of::<Monitor>());
+        (&raw mut (*place).lock).write(Fd::NONE);
+        (&raw mut (*place).signals).write(Fd::NONE);
+        (&raw mut (*place).boot).write(Fd::NONE);
+        (&raw mut (*place).restarts).write(Restarts::NONE);
+        (&raw mut (*place).process).write(Process::NONE);
+        (&raw mut (*place).network).write(Network::NONE);
+        (&raw mut (*place).oom).write(Oom::new());
+        (&raw mut (*place).groups).write(Groups::NONE);
+        Supplies::init(&raw mut (*place).supplies);
+        Record::init(&raw mut (*place).record);
+        Control::init(&raw mut (*place).control);
+        Health::init(&raw mut (*place).health);
+        Execs::init(&raw mut (*place).execs);
+        Link::init(&raw mut (*place).link);
+        &mut *place
+    }
+}
