@@ -156,7 +156,7 @@ impl Groups {
         const LONGEST_NS: i64 = 5_000_000_000;
         let until = sys::monotonic() + LONGEST_NS;
         while sys::monotonic() < until {
-            write_file(self.freezer, value)?;
+            sys::write_file(self.freezer, value)?;
             if v2 {
                 return Ok(());
             }
@@ -168,7 +168,7 @@ impl Groups {
             }
             sys::sleep(1_000_000);
         }
-        let _ = write_file(self.freezer, b"THAWED");
+        let _ = sys::write_file(self.freezer, b"THAWED");
         Err(EBUSY)
     }
 }
@@ -251,13 +251,6 @@ impl ControlFile {
             _ => Err(EIO),
         }
     }
-}
-
-pub fn write_file(path: &[u8], value: &[u8]) -> Result<()> {
-    let file = sys::openat(AT_FDCWD, path, O_WRONLY, 0)?;
-    let written = sys::write_all(file, value);
-    sys::close(file);
-    written
 }
 
 /// Loads a device program and attaches it to a v2 group.

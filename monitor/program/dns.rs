@@ -4,22 +4,17 @@
 //! The sockets are the container's: its first process made them. The library writes a file for each network, with the
 //! names and their holders; the locks of running containers tell which of them run (`names`).
 
-use crate::failure::{Step, os};
 use crate::fd;
 use crate::launcher::Launcher;
 use crate::message::{Message, SOCKET};
 use crate::names::{Names, Reply, SERVFAIL};
 use crate::ops::{self, Plan};
 use crate::question::{Likeness, Question, Spelling, head, likeness, spell};
-use crate::report::Report;
-use crate::reports::hand_over;
-use crate::subjects::{DNS, token};
+use crate::subjects::{DNS, TCP, UDP, token};
 use crate::sys::{self, *};
 use crate::timers;
 use crate::walls::Wall;
 
-const UDP: usize = 0;
-const TCP: usize = 1;
 const SOCKETS: usize = 2;
 const FIRST_CLIENT: usize = 8;
 const FIRST_UPSTREAM: usize = FIRST_CLIENT + MAX_TCP;
@@ -251,21 +246,6 @@ pub struct Dns {
     pending: [Pending; MAX_PENDING],
     streams: [Stream; MAX_TCP],
     upstreams: [Upstream; MAX_UPSTREAM],
-}
-
-/// [`ops::Dns`] of the child: sockets in its network namespace.
-pub fn open(op: ops::Dns, report: i32) -> Step {
-    let local = Peer { ip: [127, 0, 0, 11], port: op.port as u16 };
-    let udp = os(sys::internet(false))?;
-    let tcp = os(sys::internet(true))?;
-    os(sys::bind(udp, &address(local)))?;
-    os(sys::bind(tcp, &address(local)))?;
-    os(sys::listen(tcp, 16))?;
-    for (which, fd) in [(UDP, udp), (TCP, tcp)] {
-        os(hand_over(report, Report::Dns(which as u32), Some(fd)))?;
-        sys::close(fd);
-    }
-    Ok(())
 }
 
 /// `sockaddr_in`.

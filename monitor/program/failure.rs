@@ -1,4 +1,5 @@
-//! Failures of steps, made from the error numbers of calls.
+//! Failures of steps that are named here, made from the error numbers of calls. A step of a plan has a `fault` until the
+//! walk of the plan adds its number.
 
 use crate::sys::Result;
 use crate::wire::{Failure, STEP_MONITOR};

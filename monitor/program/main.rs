@@ -52,6 +52,8 @@ mod confine;
 mod control;
 #[path = "../src/deflate.rs"]
 mod deflate;
+#[path = "../src/devices.rs"]
+mod devices;
 mod dns;
 mod entry;
 #[path = "../src/events.rs"]
@@ -60,6 +62,8 @@ mod execs;
 #[path = "../src/exits.rs"]
 mod exits;
 mod failure;
+#[path = "../src/fault.rs"]
+mod fault;
 mod fd;
 #[allow(dead_code)]
 #[path = "../src/filter.rs"]
@@ -99,8 +103,12 @@ mod overlay;
 mod owners;
 #[path = "../src/passage.rs"]
 mod passage;
+#[path = "../src/paths.rs"]
+mod paths;
+#[path = "../src/permits.rs"]
 mod permits;
 mod private;
+mod privileges;
 mod process;
 #[path = "../src/progress.rs"]
 mod progress;
@@ -115,6 +123,8 @@ mod reports;
 mod restart;
 mod rights;
 mod rotate;
+#[path = "../src/search.rs"]
+mod search;
 mod serve;
 #[path = "../src/session.rs"]
 mod session;

@@ -1,7 +1,7 @@
 //! Netlink requests that the library wrote, sent where only a process of the container can send them.
 
 use crate::answers;
-use crate::failure::{Outcome, Step, errno, os};
+use crate::fault::{Outcome, Step, errno, os};
 use crate::ops;
 use crate::sys::{self, *};
 use crate::wire::*;
@@ -40,6 +40,20 @@ pub fn run(op: ops::Net, host_link: i32, restarts: u32) -> Step {
         sys::close(socket);
     }
     answered
+}
+
+/// Interface flags by ioctl: one call, no netlink.
+pub fn loopback_up() -> Step {
+    const SIOCSIFFLAGS: usize = 0x8914;
+    const IFF_UP_RUNNING: u16 = 0x41;
+    let mut request = [0u8; 40];
+    request[..2].copy_from_slice(b"lo");
+    request[16..18].copy_from_slice(&IFF_UP_RUNNING.to_ne_bytes());
+    // SAFETY: no pointers.
+    let socket = os(unsafe { sys::call(nr::SOCKET, &[2, 2 | O_CLOEXEC as usize, 0]) })? as i32;
+    os(sys::ioctl(socket, SIOCSIFFLAGS, request.as_ptr() as usize))?;
+    sys::close(socket);
+    Ok(())
 }
 
 /// The index of an interface of this process's network namespace.

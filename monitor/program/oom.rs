@@ -57,7 +57,7 @@ impl Oom {
         let mut text = [0u8; 64];
         let mut writer = crate::text::Writer::new(&mut text);
         writer.number(i64::from(notices.raw())).bytes(b" ").number(i64::from(file.raw()));
-        crate::cgroup::write_file(&path, writer.done())?;
+        sys::write_file(&path, writer.done())?;
         Ok(notices.take())
     }
 

@@ -5,8 +5,8 @@
 //! mounting, and a filter that leaves it four system calls. Everything else is the helper's work, from outside
 //! ([`crate::child`]).
 
-use crate::child::CAP_SYS_ADMIN;
-use crate::failure::{Outcome, os};
+use crate::fault::{Outcome, os};
+use crate::privileges::{CAP_SYS_ADMIN, set_capabilities, set_filter};
 use crate::sys::{self, *};
 use crate::wire::*;
 
@@ -71,9 +71,9 @@ fn make(namespace: i32, talk: i32) -> Result<()> {
     }
     sys::close_range(talk + 1, u32::MAX, 0)?;
     crate::private::forget(&[]);
-    crate::child::set_capabilities(CAP_SYS_ADMIN, 0, 0).map_err(|failure| failure.errno)?;
+    set_capabilities(CAP_SYS_ADMIN, 0, 0).map_err(|failure| failure.errno())?;
     sys::prctl(PR_SET_NO_NEW_PRIVS, 1)?;
-    crate::child::seccomp(&filter()).map_err(|failure| failure.errno)?;
+    set_filter(&filter()).map_err(|failure| failure.errno())?;
     let pid = sys::fork_sibling()?;
     if pid > 0 {
         let _ = sys::write_all(talk, &(-pid).to_ne_bytes());
@@ -91,7 +91,7 @@ fn empty_root() -> Result<()> {
     const MS_REC_PRIVATE: u32 = 1 << 14 | 1 << 18;
     sys::unshare(CLONE_NEWNS)?;
     sys::mount_propagation(b"/\0", MS_REC_PRIVATE)?;
-    let empty = crate::child::new_empty(b"\0").map_err(|failure| failure.errno)?;
+    let empty = crate::child::new_empty(b"\0").map_err(|failure| failure.errno())?;
     let here = sys::openat(AT_FDCWD, b".\0", O_PATH | O_DIRECTORY, 0)?;
     sys::move_mount(empty, here)?;
     sys::fchdir(empty)?;

@@ -1016,6 +1016,14 @@ pub fn read_file(path: &[u8], buffer: &mut [u8]) -> Result<usize> {
     got
 }
 
+/// Writes a text into a file that is there, as one of /proc or of a control group.
+pub fn write_file(path: &[u8], text: &[u8]) -> Result<()> {
+    let file = openat(AT_FDCWD, path, O_WRONLY, 0)?;
+    let written = write_all(file, text);
+    close(file);
+    written
+}
+
 pub fn pread(fd: i32, buffer: &mut [u8], offset: u64) -> Result<usize> {
     sys!(PREAD64, fd, buffer.as_mut_ptr(), buffer.len(), offset)
 }

@@ -3,7 +3,7 @@
 //! The files are the image's: regular files of bounded size only, opened inside the root, read whole; what they say is
 //! `src/users.rs`'s to find.
 
-use crate::failure::{Outcome, errno, os};
+use crate::fault::{Fault, Outcome, detailed, errno, os};
 use crate::ops::List;
 use crate::sys::{self, *};
 use crate::users::{self, Bad};
@@ -74,11 +74,11 @@ fn group_id(group: &[u8], groups: &[u8], index: u32) -> Outcome<u32> {
 }
 
 /// `missing`: the detail where the name is not in the file; `extra` goes with it.
-fn failure_of(bad: &Bad, missing: u32, extra: u32) -> Failure {
+fn failure_of(bad: &Bad, missing: u32, extra: u32) -> Fault {
     match bad {
-        Bad::Missing => Failure { detail: missing, extra, ..Failure::default() },
-        Bad::Range => Failure { errno: ERANGE, detail: DETAIL_BAD_ID, ..Failure::default() },
-        Bad::Entry => Failure { detail: DETAIL_BAD_ID, ..Failure::default() },
+        Bad::Missing => Fault::new(0, missing, extra),
+        Bad::Range => detailed(ERANGE, DETAIL_BAD_ID),
+        Bad::Entry => detailed(0, DETAIL_BAD_ID),
     }
 }
 
@@ -102,7 +102,7 @@ impl Identity {
 /// A file of the image; one that is missing is empty.
 fn read_file(root: i32, path: &[u8]) -> Outcome<&'static [u8]> {
     const RESOLVE: u64 = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
-    let bad = Failure { errno: EINVAL, detail: DETAIL_BAD_USER_FILE, ..Failure::default() };
+    let bad = detailed(EINVAL, DETAIL_BAD_USER_FILE);
     // Looked at before it is opened for reading: opening a fifo or a device can have effects.
     let look = match sys::openat2(root, path, O_PATH, 0, RESOLVE) {
         Ok(fd) => fd,

@@ -15,11 +15,15 @@ mod checkup;
 mod clients;
 #[cfg(any(test, fuzzing))]
 mod deflate;
+#[cfg(test)]
+mod devices;
 pub mod encode;
 #[cfg(test)]
 mod events;
 #[cfg(test)]
 mod exits;
+#[cfg(test)]
+mod fault;
 pub mod filter;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
@@ -48,6 +52,10 @@ mod owners;
 #[cfg(any(test, fuzzing))]
 mod passage;
 #[cfg(test)]
+mod paths;
+#[cfg(test)]
+mod permits;
+#[cfg(test)]
 mod progress;
 #[cfg(any(test, fuzzing))]
 mod question;
@@ -55,6 +63,8 @@ mod question;
 mod report;
 #[cfg(test)]
 mod restart;
+#[cfg(test)]
+mod search;
 #[cfg(test)]
 mod session;
 #[cfg(test)]

@@ -45,6 +45,23 @@ impl<'a> OpenSet<'a> {
     }
 }
 
+/// Calls `act` with each range (its first and its last number) of numbers from `first` on that are not among `numbers`,
+/// in any order: without memory, for a few numbers. Ends with the first error.
+pub fn each_gap_between<I: Iterator<Item = i32>, E>(
+    numbers: impl Fn() -> I,
+    first: i32,
+    mut act: impl FnMut(i32, u32) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut from = first;
+    while let Some(next) = numbers().filter(|number| *number >= from).min() {
+        if next > from {
+            act(from, next as u32 - 1)?;
+        }
+        from = next + 1;
+    }
+    act(from, u32::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,5 +110,26 @@ mod tests {
         let mut set = OpenSet::new(&mut memory);
         set.add(0);
         assert_eq!(set.into_memory(), [1]);
+    }
+
+    #[test]
+    fn a_few_numbers_need_no_memory() {
+        let between = |numbers: &[i32]| {
+            let mut gaps = Vec::new();
+            let all: Result<(), ()> = each_gap_between(
+                || numbers.iter().copied(),
+                3,
+                |first, last| {
+                    gaps.push((first, last));
+                    Ok(())
+                },
+            );
+            assert_eq!(all, Ok(()));
+            gaps
+        };
+        assert_eq!(between(&[-1, 0, 2]), [(3, u32::MAX)]);
+        assert_eq!(between(&[9, 5, 10, 5]), [(3, 4), (6, 8), (11, u32::MAX)]);
+        assert_eq!(between(&[3, 4]), [(5, u32::MAX)]);
+        assert_eq!(each_gap_between(|| [7].into_iter(), 3, |first, _| Err(first)), Err(3));
     }
 }

@@ -29,8 +29,12 @@ pub const INPUT: u32 = 6;
 pub const TARGET: u32 = 7;
 /// The launcher's orders.
 pub const ORDERS: u32 = 12;
-/// Sockets of the resolver.
+/// Sockets of the resolver, by their places: the two below, then those of clients and of other resolvers.
 pub const DNS: u32 = 20;
+/// The place of the socket for datagrams.
+pub const UDP: usize = 0;
+/// The place of the socket for connections.
+pub const TCP: usize = 1;
 /// A published port.
 pub const PORT: u32 = 21;
 /// One side of a connection to a published port.
@@ -54,7 +58,7 @@ mod tests {
 
     #[test]
     fn an_event_brings_the_kind_and_the_index_of_its_descriptor() {
-        for (kind, index) in [(SIGNALS, 0), (SINK, 2095), (BACK, u32::MAX), (0, 1)] {
+        for (kind, index) in [(SIGNALS, 0), (SINK, 2095), (BACK, u32::MAX), (DNS, UDP as u32), (DNS, TCP as u32)] {
             assert_eq!(subject(token(kind, index)), (kind, index as usize));
         }
     }

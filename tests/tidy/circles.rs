@@ -27,8 +27,6 @@ const BOUNDS: &[(&str, usize)] = &[
     ("src/store", 2),
     // ffi
     ("ffi", 11),
-    // monitor
-    ("monitor/program", 22),
 ];
 
 const CRATES: &[&str] = &["src", "http/src", "ffi/src", "cli/src", "monitor/src", "monitor/program"];
