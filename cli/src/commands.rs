@@ -3,8 +3,8 @@
 use crate::Entry;
 use crate::args::Command;
 use crate::{
-    build, check, completion, containers, create, exec, files, images, lease, login, manual, networks, registry,
-    resources, roots, serve, system, volumes,
+    build, check, completion, containers, create, events, exec, files, images, inspect, lease, login, manual, networks,
+    prune, ps, registry, resources, roots, serve, system, usage, volumes,
 };
 
 /// Commands that the help lists together.
@@ -19,20 +19,29 @@ const GROUPS: &[Group] = &[
         title: "Containers",
         entries: &[
             create::ENTRIES,
+            ps::ENTRIES,
             containers::ENTRIES,
+            inspect::ANY,
             exec::ENTRIES,
             files::ENTRIES,
             resources::ENTRIES,
             lease::ENTRIES,
+            prune::CONTAINERS,
         ],
     },
-    Group { title: "Images", entries: &[images::ENTRIES, build::ENTRIES, registry::ENTRIES, login::ENTRIES] },
-    Group { title: "Networks", entries: &[networks::ENTRIES] },
-    Group { title: "Volumes", entries: &[volumes::ENTRIES] },
+    Group {
+        title: "Images",
+        entries: &[images::ENTRIES, build::ENTRIES, registry::ENTRIES, login::ENTRIES, prune::IMAGES],
+    },
+    Group { title: "Networks", entries: &[networks::ENTRIES, inspect::NETWORKS, prune::NETWORKS] },
+    Group { title: "Volumes", entries: &[volumes::ENTRIES, inspect::VOLUMES, prune::VOLUMES] },
     Group {
         title: "Engine",
         entries: &[
+            events::ENTRIES,
             system::ENTRIES,
+            usage::ENTRIES,
+            prune::SYSTEM,
             check::ENTRIES,
             roots::ENTRIES,
             serve::ENTRIES,

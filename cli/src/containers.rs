@@ -1,19 +1,16 @@
 //! Commands on containers that exist.
 
 use crate::args::{Flag, Parsed};
-use crate::format::{cut, fill, short, size, table};
-use crate::session::{Ended, Foreground, Signals, terminal_is_needed};
+use crate::format::table;
+use crate::session::{Ended, Foreground, Signals, passes_signals_on, terminal_is_needed};
 use crate::{Entry, Failure, Globals, Outcome, each, emit, ports, terminal, time};
 use coracle::model::*;
 use coracle::{AttachOptions, Channel, Io, LogFormat};
-use serde_json::{Value, json};
 use std::io::Write;
 
 pub const ENTRIES: &[Entry] = &[
     Entry::new("start", "[FLAGS] CONTAINER...", "Start containers", START, start),
     Entry::new("attach", "[FLAGS] CONTAINER", "Attach to a running container's streams", ATTACH, attach),
-    Entry::new("ps", "[FLAGS]", "List containers", PS, ps),
-    Entry::new("inspect", "[FLAGS] NAME...", "Everything about containers or images", INSPECT, inspect),
     Entry::new("logs", "[FLAGS] CONTAINER", "What a container wrote", LOGS, logs),
     Entry::new("top", "CONTAINER [PS ARGUMENTS]", "A container's processes", &[], top),
     Entry::new("stop", "[FLAGS] CONTAINER...", "Stop containers", GRACE, stop),
@@ -25,7 +22,6 @@ pub const ENTRIES: &[Entry] = &[
     Entry::new("port", "CONTAINER [PORT[/PROTOCOL]]", "The host's ports of a running container's ports", &[], port),
     Entry::new("rename", "CONTAINER NAME", "Give a container another name", &[], rename),
     Entry::new("rm", "[FLAGS] CONTAINER...", "Remove containers", RM, rm),
-    Entry::new("container prune", "[FLAGS]", "Remove the containers that do not run", PRUNE, prune),
 ];
 
 const START: &[Flag] = &[
@@ -36,26 +32,8 @@ const START: &[Flag] = &[
 const ATTACH: &[Flag] = &[
     Flag::switch(&["no-stdin"], "do not attach to standard input"),
     Flag::switch(&["no-sig-proxy"], "do not pass signals on to it"),
+    Flag::switch(&["sig-proxy"], "pass signals on to it: what attach does, unless --sig-proxy=false"),
     Flag::value(&["detach-keys"], "KEYS", "what leaves it running (default ctrl-p,ctrl-q)"),
-];
-const PS: &[Flag] = &[
-    Flag::switch(&["all", "a"], "those that do not run, too"),
-    Flag::switch(&["quiet", "q"], "only ids"),
-    Flag::value(&["filter", "f"], "NAME=VALUE", "only those that match"),
-    Flag::value(&["last", "n"], "N", "the newest N, in any state"),
-    Flag::switch(&["latest", "l"], "the newest, in any state"),
-    Flag::switch(&["no-trunc"], "whole ids and commands"),
-    Flag::switch(&["size", "s"], "sizes, too"),
-    Flag::value(
-        &["format"],
-        "TEMPLATE",
-        "table, json, or a template: {{.Field}} of ID Image Command CreatedAt RunningFor Status State Ports Names Labels Size",
-    ),
-];
-const INSPECT: &[Flag] = &[
-    Flag::switch(&["size", "s"], "sizes, too"),
-    Flag::value(&["type"], "KIND", "container or image"),
-    Flag::value(&["format", "f"], "TEMPLATE", "{{.Field}} or {{json .Field}}"),
 ];
 const LOGS: &[Flag] = &[
     Flag::switch(&["follow", "f"], "go on until it ends"),
@@ -66,7 +44,6 @@ const LOGS: &[Flag] = &[
 ];
 const GRACE: &[Flag] = &[Flag::value(&["time", "t"], "SECONDS", "how long it has before SIGKILL (default 10)")];
 const KILL: &[Flag] = &[Flag::value(&["signal", "s"], "SIGNAL", "name or number (default KILL)")];
-const PRUNE: &[Flag] = &[Flag::value(&["filter"], "NAME=VALUE", "only those that match, as of ps")];
 const RM: &[Flag] = &[
     Flag::switch(&["force", "f"], "kill it first if it runs"),
     Flag::switch(&["volumes", "v"], "its anonymous volumes, too"),
@@ -115,7 +92,7 @@ fn start(globals: &Globals, parsed: &Parsed) -> Outcome {
 fn attach(globals: &Globals, parsed: &Parsed) -> Outcome {
     let name = one(parsed)?;
     let keys = DetachKeys::parse(parsed.last("detach-keys").unwrap_or_default())?;
-    let proxy = !parsed.has("no-sig-proxy");
+    let proxy = passes_signals_on(parsed);
     let signals = Signals::block(proxy)?;
     let engine = globals.engine()?;
     let detail = engine.container_inspect(name, false)?;
@@ -143,104 +120,6 @@ pub fn filters(parsed: &Parsed) -> Result<Filters, Failure> {
         filters.entry(name.to_owned()).or_default().push(value.to_owned());
     }
     Ok(filters)
-}
-
-fn ps(globals: &Globals, parsed: &Parsed) -> Outcome {
-    let last = parsed.number("last").map_err(Failure::Usage)?.unwrap_or(0);
-    let query = ListContainers {
-        all: parsed.has("all"),
-        limit: if parsed.has("latest") { 1 } else { last },
-        size: parsed.has("size"),
-        filters: filters(parsed)?,
-        ..ListContainers::default()
-    };
-    let list = globals.engine()?.container_list(&query)?;
-    let whole = parsed.has("no-trunc");
-    if parsed.has("quiet") {
-        let ids: String =
-            list.iter().map(|c| format!("{}\n", if whole { c.id.clone() } else { short(&c.id) })).collect();
-        return emit(&ids).map(|()| 0);
-    }
-    let documents: Vec<Value> = list.iter().map(|c| row(c, whole)).collect();
-    if let Some(template) = parsed.last("format") {
-        for document in &documents {
-            emit(&format!("{}\n", fill(template, document).map_err(Failure::Usage)?))?;
-        }
-        return Ok(0);
-    }
-    let mut fields = vec!["ID", "Image", "Command", "RunningFor", "Status", "Ports", "Names"];
-    let mut titles = vec!["CONTAINER ID", "IMAGE", "COMMAND", "CREATED", "STATUS", "PORTS", "NAMES"];
-    if query.size {
-        fields.push("Size");
-        titles.push("SIZE");
-    }
-    let cell = |document: &Value, field: &str| document[field].as_str().unwrap_or_default().to_owned();
-    let rows: Vec<Vec<String>> = documents.iter().map(|d| fields.iter().map(|f| cell(d, f)).collect()).collect();
-    emit(&table(&titles, &rows)).map(|()| 0)
-}
-
-/// A list item as the templates name its fields.
-fn row(c: &ContainerSummary, whole: bool) -> Value {
-    let names: Vec<&str> = c.names.iter().map(|n| n.trim_start_matches('/')).collect();
-    let labels: Vec<String> = c.labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
-    let sizes = format!("{} (virtual {})", size(c.size_rw.unwrap_or(0)), size(c.size_root_fs.unwrap_or(0)));
-    json!({
-        "ID": if whole { c.id.clone() } else { short(&c.id) },
-        "Image": c.image,
-        "Command": format!("\"{}\"", if whole { c.command.clone() } else { cut(&c.command, 20) }),
-        "CreatedAt": time::rfc3339(c.created.saturating_mul(1_000_000_000)),
-        "RunningFor": time::ago(c.created.saturating_mul(1_000_000_000)),
-        "Status": c.status,
-        "State": c.state,
-        "Ports": ports::shown(c.ports.iter()),
-        "Names": names.join(","),
-        "Labels": labels.join(","),
-        "Size": sizes,
-    })
-}
-
-fn inspect(globals: &Globals, parsed: &Parsed) -> Outcome {
-    let names = some(parsed)?;
-    let kind = parsed.last("type").unwrap_or_default();
-    if !["", "container", "image"].contains(&kind) {
-        return Err(Failure::Usage(format!("invalid value {kind:?} for --type: container or image")));
-    }
-    let engine = globals.engine()?;
-    let (mut found, mut code) = (Vec::new(), 0);
-    for name in names {
-        match look_up(&engine, name, kind, parsed.has("size")) {
-            Ok(document) => found.push(document),
-            Err(error) => {
-                complain!("coracle: {error}");
-                code = 1;
-            }
-        }
-    }
-    match parsed.last("format") {
-        Some(template) => {
-            for document in &found {
-                emit(&format!("{}\n", fill(template, document).map_err(Failure::Usage)?))?;
-            }
-        }
-        None => emit(&format!("{:#}\n", Value::from(found)))?,
-    }
-    Ok(code)
-}
-
-fn look_up(engine: &coracle::Engine, name: &str, kind: &str, sizes: bool) -> coracle::Result<Value> {
-    let document = |value: serde_json::Result<Value>| value.map_err(|e| coracle::Error::internal(e.to_string()));
-    if kind != "image" {
-        match engine.container_inspect(name, sizes) {
-            Ok(detail) => return document(serde_json::to_value(detail)),
-            Err(error) if kind == "container" || error.kind() != coracle::ErrorKind::NotFound => return Err(error),
-            Err(_) => {}
-        }
-    }
-    let detail = engine.image_inspect(name).map_err(|error| match (kind, error.kind()) {
-        ("", coracle::ErrorKind::NotFound) => coracle::Error::not_found(format!("No such object: {name}")),
-        _ => error,
-    })?;
-    document(serde_json::to_value(detail))
 }
 
 fn logs(globals: &Globals, parsed: &Parsed) -> Outcome {
@@ -396,17 +275,6 @@ fn rename(globals: &Globals, parsed: &Parsed) -> Outcome {
         return Err(Failure::Usage("a container and its new name are needed".into()));
     };
     globals.engine()?.container_rename(old, new)?;
-    Ok(0)
-}
-
-fn prune(globals: &Globals, parsed: &Parsed) -> Outcome {
-    let pruned = globals.engine()?.containers_prune(&filters(parsed)?, None)?;
-    let mut text = String::new();
-    if !pruned.containers_deleted.is_empty() {
-        text += &format!("Deleted Containers:\n{}\n\n", pruned.containers_deleted.join("\n"));
-    }
-    let space = size(i64::try_from(pruned.space_reclaimed).unwrap_or(i64::MAX));
-    emit(&format!("{text}Total reclaimed space: {space}\n"))?;
     Ok(0)
 }
 

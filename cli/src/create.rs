@@ -3,7 +3,7 @@
 use crate::args::{Command, Flag, Parsed};
 use crate::format::bytes;
 use crate::ports;
-use crate::session::{Ended, Foreground, Signals, terminal_is_needed};
+use crate::session::{Ended, Foreground, Signals, passes_signals_on, terminal_is_needed};
 use crate::{Entry, Failure, Globals, Outcome, emit, registry, terminal};
 use coracle::model::*;
 use coracle::{ContainerWait, Engine, ErrorKind, Io};
@@ -65,6 +65,7 @@ const FLAGS: &[Flag] = &[
     Flag::value(&["attach", "a"], "STREAM", "attach to stdin, stdout or stderr only (run)"),
     Flag::value(&["detach-keys"], "KEYS", "what leaves it running (default ctrl-p,ctrl-q)"),
     Flag::switch(&["no-sig-proxy"], "do not pass signals on to it (run)"),
+    Flag::switch(&["sig-proxy"], "pass signals on to it: what run does, unless --sig-proxy=false"),
     Flag::value(&["name"], "NAME", "its name"),
     Flag::value(&["hostname", "h"], "NAME", "host name inside"),
     Flag::value(&["domainname"], "NAME", "domain name inside"),
@@ -164,7 +165,7 @@ fn run(globals: &Globals, parsed: &Parsed) -> Outcome {
     if !detached {
         terminal_is_needed(body.config.tty, body.config.attach_stdin)?;
     }
-    let proxy = !parsed.has("no-sig-proxy");
+    let proxy = passes_signals_on(parsed);
     let signals = if detached { None } else { Some(Signals::block(proxy)?) };
     let engine = globals.engine()?;
     let id = make(&engine, parsed, &body)?;

@@ -1,6 +1,4 @@
-//! The output of commands: tables, sizes, and `--format` with plain field placeholders.
-
-use serde_json::Value;
+//! The output of commands: tables, ids, sizes.
 
 /// A table as docker prints it: columns as wide as their widest cell, three spaces between.
 pub fn table(titles: &[&str], rows: &[Vec<String>]) -> String {
@@ -37,6 +35,15 @@ pub fn cut(text: &str, width: usize) -> String {
 
 /// Bytes as `1.2MB` (decimal, three significant digits).
 pub fn size(bytes: i64) -> String {
+    significant(bytes, 3)
+}
+
+/// Bytes as `1.234MB` (decimal, four significant digits), as docker shows the space that things take together.
+pub fn precise(bytes: i64) -> String {
+    significant(bytes, 4)
+}
+
+fn significant(bytes: i64, digits: usize) -> String {
     let units = ["B", "kB", "MB", "GB", "TB", "PB"];
     let mut value = bytes as f64;
     let mut unit = 0;
@@ -45,9 +52,10 @@ pub fn size(bytes: i64) -> String {
         unit += 1;
     }
     let text = match () {
-        () if unit == 0 || value >= 100.0 => format!("{value:.0}"),
-        () if value >= 10.0 => format!("{value:.1}"),
-        () => format!("{value:.2}"),
+        () if unit == 0 => format!("{value:.0}"),
+        () if value >= 100.0 => format!("{value:.*}", digits - 3),
+        () if value >= 10.0 => format!("{value:.*}", digits - 2),
+        () => format!("{value:.*}", digits - 1),
     };
     let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
     format!("{text}{}", units[unit])
@@ -69,61 +77,17 @@ pub fn bytes(text: &str) -> Option<i64> {
     (bytes.is_finite() && bytes.abs() < 9e18).then_some(bytes as i64)
 }
 
-/// Fills a template: `{{.A.B}}` is the field's text, `{{json .A}}` its JSON; nothing else of Go's language.
-/// Errors: a sentence for the user.
-pub fn fill(template: &str, document: &Value) -> Result<String, String> {
-    let mut text = String::new();
-    let mut rest = template;
-    while let Some((before, after)) = rest.split_once("{{") {
-        let (inside, after) = after.split_once("}}").ok_or("--format: `{{` without `}}`")?;
-        text.push_str(before);
-        text.push_str(&placeholder(inside.trim(), document)?);
-        rest = after;
-    }
-    text.push_str(rest);
-    Ok(text.replace("\\n", "\n").replace("\\t", "\t"))
-}
-
-fn placeholder(inside: &str, document: &Value) -> Result<String, String> {
-    let (as_json, path) = match inside.strip_prefix("json ") {
-        Some(path) => (true, path.trim()),
-        None => (false, inside),
-    };
-    let unknown = || format!("--format: {{{{{inside}}}}}: only {{{{.Field}}}} and {{{{json .Field}}}} are understood");
-    let path = path.strip_prefix('.').ok_or_else(unknown)?;
-    let mut value = document;
-    for key in path.split('.').filter(|k| !k.is_empty()) {
-        if !key.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-') {
-            return Err(unknown());
-        }
-        value = value.get(key).ok_or_else(|| format!("--format: there is no field {key} in {{{{{inside}}}}}"))?;
-    }
-    Ok(match value {
-        Value::String(text) if !as_json => text.clone(),
-        Value::Null if !as_json => "<no value>".into(),
-        other => other.to_string(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn templates() {
-        let document = json!({ "State": { "Status": "running", "ExitCode": 0 }, "Names": ["/a"] });
-        assert_eq!(fill("{{.State.Status}} {{ .State.ExitCode }}", &document), Ok("running 0".into()));
-        assert_eq!(fill("{{json .State}}!", &document), Ok(r#"{"ExitCode":0,"Status":"running"}!"#.into()));
-        assert!(fill("{{.Nope}}", &document).is_err_and(|e| e.contains("no field Nope")));
-        assert!(fill("{{range .Names}}", &document).is_err_and(|e| e.contains("only")));
-        assert!(fill("{{.State", &document).is_err());
-    }
-
     #[test]
     fn sizes() {
         assert_eq!((size(0).as_str(), size(999).as_str(), size(1234).as_str()), ("0B", "999B", "1.23kB"));
         assert_eq!(size(2_000_000), "2MB");
+        assert_eq!(
+            (precise(0), precise(1_984_436), precise(123_456)),
+            ("0B".into(), "1.984MB".into(), "123.5kB".into())
+        );
         assert_eq!(bytes("64m"), Some(64 << 20));
         assert_eq!(bytes("1.5g"), Some(3 << 29));
         assert_eq!(bytes("2t"), Some(2 << 40));

@@ -2,15 +2,18 @@
 
 use crate::args::{Flag, Parsed};
 use crate::containers::filters;
-use crate::format::{cut, short, size, table};
+use crate::format::{cut, precise, short, size};
+use crate::listing::{Listing, row};
+use crate::template::Subject;
 use crate::{Entry, Failure, Globals, Outcome, emit, terminal, time};
 use coracle::Engine;
 use coracle::model::*;
+use serde_json::json;
 use std::fs::File;
 use std::io::{Read, Write};
 
 pub const ENTRIES: &[Entry] = &[
-    Entry::new("images", "[FLAGS] [REPOSITORY[:TAG]]", "List images", IMAGES, images),
+    Entry::new("images", "[FLAGS] [REPOSITORY[:TAG]]", "List images", LIST, images),
     Entry::new("load", "[FLAGS]", "Load images from an archive (docker save or OCI layout)", LOAD, load),
     Entry::new("save", "[FLAGS] IMAGE...", "Write images to an archive", SAVE, save),
     Entry::new(
@@ -22,17 +25,22 @@ pub const ENTRIES: &[Entry] = &[
     ),
     Entry::new("tag", "IMAGE REPOSITORY[:TAG]", "Give an image another name", &[], tag),
     Entry::new("rmi", "[FLAGS] IMAGE...", "Remove images", RMI, rmi),
-    Entry::new("image prune", "[FLAGS]", "Remove images that nothing uses", PRUNE, prune),
     Entry::new("verify", "[FLAGS]", "Look whether all layers and images are as they should be", VERIFY, verify),
     Entry::new("history", "[FLAGS] IMAGE", "How an image was made", HISTORY, history),
 ];
 
-const IMAGES: &[Flag] = &[
+const LIST: &[Flag] = &[
     Flag::switch(&["all", "a"], "intermediate images, too"),
     Flag::switch(&["quiet", "q"], "only ids"),
     Flag::switch(&["no-trunc"], "whole ids"),
     Flag::switch(&["digests"], "digests, too"),
     Flag::value(&["filter", "f"], "NAME=VALUE", "only those that match"),
+    Flag::value(
+        &["format"],
+        "FORMAT",
+        "table, json, table TEMPLATE or a template; fields: Repository Tag ID Digest CreatedAt CreatedSince Size \
+         VirtualSize SharedSize UniqueSize Containers",
+    ),
 ];
 const LOAD: &[Flag] = &[
     Flag::value(&["input", "i"], "FILE", "the archive (default standard input)"),
@@ -41,10 +49,6 @@ const LOAD: &[Flag] = &[
 const SAVE: &[Flag] = &[
     Flag::value(&["output", "o"], "FILE", "the archive (default standard output)"),
     Flag::value(&["format"], "docker|oci", "layout of the archive (default docker)"),
-];
-const PRUNE: &[Flag] = &[
-    Flag::switch(&["all", "a"], "all that no container was made from, not only those without a name"),
-    Flag::value(&["filter", "f"], "NAME=VALUE", "only those that match: until, label, label!"),
 ];
 const VERIFY: &[Flag] = &[
     Flag::switch(&["repair"], "repair what can be, fetching it again where it came from"),
@@ -58,7 +62,48 @@ const RMI: &[Flag] = &[
     Flag::switch(&["force", "f"], "also where containers use it"),
     Flag::switch(&["no-prune"], "keep untagged parents"),
 ];
-const HISTORY: &[Flag] = &[Flag::switch(&["quiet", "q"], "only ids"), Flag::switch(&["no-trunc"], "whole texts")];
+const HISTORY: &[Flag] = &[
+    Flag::switch(&["quiet", "q"], "only ids"),
+    Flag::switch(&["no-trunc"], "whole texts"),
+    Flag::value(
+        &["format"],
+        "FORMAT",
+        "table, json, table TEMPLATE or a template; fields: ID CreatedAt CreatedSince CreatedBy Size Comment",
+    ),
+];
+
+/// The list of images; with digests.
+pub const IMAGES: Listing = Listing {
+    titles: &[
+        ("Repository", "REPOSITORY"),
+        ("Tag", "TAG"),
+        ("ID", "IMAGE ID"),
+        ("Digest", "DIGEST"),
+        ("CreatedAt", "CREATED AT"),
+        ("CreatedSince", "CREATED"),
+        ("Size", "SIZE"),
+        ("VirtualSize", "SIZE"),
+        ("SharedSize", "SHARED SIZE"),
+        ("UniqueSize", "UNIQUE SIZE"),
+        ("Containers", "CONTAINERS"),
+    ],
+    usual: "{{.Repository}}\t{{.Tag}}\t{{.ID}}\t{{.CreatedSince}}\t{{.Size}}",
+};
+const WITH_DIGESTS: Listing = Listing {
+    titles: IMAGES.titles,
+    usual: "{{.Repository}}\t{{.Tag}}\t{{.Digest}}\t{{.ID}}\t{{.CreatedSince}}\t{{.Size}}",
+};
+const STEPS: Listing = Listing {
+    titles: &[
+        ("ID", "IMAGE"),
+        ("CreatedAt", "CREATED AT"),
+        ("CreatedSince", "CREATED"),
+        ("CreatedBy", "CREATED BY"),
+        ("Size", "SIZE"),
+        ("Comment", "COMMENT"),
+    ],
+    usual: "{{.ID}}\t{{.CreatedSince}}\t{{.CreatedBy}}\t{{.Size}}\t{{.Comment}}",
+};
 
 fn images(globals: &Globals, parsed: &Parsed) -> Outcome {
     let filter = match parsed.rest.as_slice() {
@@ -68,33 +113,46 @@ fn images(globals: &Globals, parsed: &Parsed) -> Outcome {
     };
     let query = ListImages { all: parsed.has("all"), filter, filters: filters(parsed)? };
     let list = globals.engine()?.image_list(&query)?;
-    let id = |i: &ImageSummary| if parsed.has("no-trunc") { i.id.clone() } else { short(&i.id) };
+    let whole = parsed.has("no-trunc");
     if parsed.has("quiet") {
-        let mut ids: Vec<String> = list.iter().map(id).collect();
+        let mut ids: Vec<String> = list.iter().map(|image| id(image, whole)).collect();
         ids.dedup();
         return emit(&ids.iter().map(|id| format!("{id}\n")).collect::<String>()).map(|()| 0);
     }
-    let mut titles = vec!["REPOSITORY", "TAG", "IMAGE ID", "CREATED", "SIZE"];
-    let digests = parsed.has("digests");
-    if digests {
-        titles.insert(2, "DIGEST");
-    }
-    let mut rows = Vec::new();
-    for image in &list {
-        let created = image.created.saturating_mul(1_000_000_000);
-        let age = if created <= 0 { "N/A".into() } else { time::ago(created) };
-        for name in image.repo_tags.iter().flatten() {
-            let (repository, tag) = name.rsplit_once(':').unwrap_or((name, "<none>"));
-            let mut row = vec![repository.to_owned(), tag.to_owned(), id(image), age.clone(), size(image.size)];
-            if digests {
-                let digest =
-                    image.repo_digests.iter().flatten().find_map(|d| d.strip_prefix(repository)?.strip_prefix('@'));
-                row.insert(2, digest.unwrap_or("<none>").to_owned());
-            }
-            rows.push(row);
-        }
-    }
-    emit(&table(&titles, &rows)).map(|()| 0)
+    let rows: Vec<Subject> = list.iter().flat_map(|image| subjects(image, whole)).collect();
+    let listing = if parsed.has("digests") { WITH_DIGESTS } else { IMAGES };
+    emit(&listing.text(parsed.last("format"), &rows)?).map(|()| 0)
+}
+
+fn id(image: &ImageSummary, whole: bool) -> String {
+    if whole { image.id.clone() } else { short(&image.id) }
+}
+
+/// An image as the templates name its fields, once for each of its names.
+pub fn subjects(image: &ImageSummary, whole: bool) -> Vec<Subject> {
+    let created = image.created.saturating_mul(1_000_000_000);
+    let known = |bytes: i64| if bytes < 0 { "N/A".to_owned() } else { precise(bytes) };
+    let own = if image.shared_size < 0 { -1 } else { image.size - image.shared_size };
+    let of_name = |name: &String| {
+        let (repository, tag) = name.rsplit_once(':').unwrap_or((name, "<none>"));
+        let mut digests = image.repo_digests.iter().flatten();
+        let digest = digests.find_map(|digest| digest.strip_prefix(repository)?.strip_prefix('@'));
+        let document = json!({
+            "Repository": repository,
+            "Tag": tag,
+            "ID": id(image, whole),
+            "Digest": digest.unwrap_or("<none>"),
+            "CreatedAt": time::stamp(created),
+            "CreatedSince": if created <= 0 { "N/A".into() } else { time::ago(created) },
+            "Size": size(image.size),
+            "VirtualSize": precise(image.size),
+            "SharedSize": known(image.shared_size),
+            "UniqueSize": known(own),
+            "Containers": if image.containers < 0 { "N/A".into() } else { image.containers.to_string() },
+        });
+        row(document, image.labels.as_ref())
+    };
+    image.repo_tags.iter().flatten().map(of_name).collect()
 }
 
 fn load(globals: &Globals, parsed: &Parsed) -> Outcome {
@@ -158,23 +216,6 @@ fn save(globals: &Globals, parsed: &Parsed) -> Outcome {
     save(&engine, &parsed.rest, &mut file, None)?;
     file.flush().map_err(failed)?;
     Ok(0)
-}
-
-fn prune(globals: &Globals, parsed: &Parsed) -> Outcome {
-    let mut filters = filters(parsed)?;
-    for value in filters.get_mut("until").into_iter().flatten() {
-        let moment = time::parse(value).ok_or_else(|| Failure::Usage(format!("until={value}: not a time")))?;
-        *value = format!("{}.{:09}", moment.div_euclid(1_000_000_000), moment.rem_euclid(1_000_000_000));
-    }
-    if parsed.has("all") {
-        filters.insert("dangling".into(), vec!["false".into()]);
-    }
-    let pruned = globals.engine()?.images_prune(&filters)?;
-    for item in pruned.images_deleted.unwrap_or_default() {
-        emit(&removed(&item))?;
-    }
-    let freed = i64::try_from(pruned.space_reclaimed).unwrap_or(i64::MAX);
-    emit(&format!("Total reclaimed space: {}\n", size(freed))).map(|()| 0)
 }
 
 fn verify(globals: &Globals, parsed: &Parsed) -> Outcome {
@@ -283,14 +324,18 @@ fn history(globals: &Globals, parsed: &Parsed) -> Outcome {
     if parsed.has("quiet") {
         return emit(&items.iter().map(|item| format!("{}\n", id(item))).collect::<String>()).map(|()| 0);
     }
-    let rows: Vec<Vec<String>> = items
-        .iter()
-        .map(|item| {
-            let by = if whole { item.created_by.clone() } else { cut(&item.created_by, 45) };
-            let created = item.created.saturating_mul(1_000_000_000);
-            let age = if created <= 0 { "N/A".into() } else { time::ago(created) };
-            vec![id(item), age, by, size(item.size), item.comment.clone()]
-        })
-        .collect();
-    emit(&table(&["IMAGE", "CREATED", "CREATED BY", "SIZE", "COMMENT"], &rows)).map(|()| 0)
+    let subject = |item: &HistoryItem| {
+        let created = item.created.saturating_mul(1_000_000_000);
+        let document = json!({
+            "ID": id(item),
+            "CreatedAt": time::rfc3339(created).replace(".000000000", ""),
+            "CreatedSince": if created <= 0 { "N/A".into() } else { time::ago(created) },
+            "CreatedBy": if whole { item.created_by.clone() } else { cut(&item.created_by, 45) }.replace('\t', " "),
+            "Size": size(item.size),
+            "Comment": item.comment,
+        });
+        row(document, None)
+    };
+    let rows: Vec<Subject> = items.iter().map(subject).collect();
+    emit(&STEPS.text(parsed.last("format"), &rows)?).map(|()| 0)
 }

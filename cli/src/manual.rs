@@ -67,10 +67,14 @@ fn page_of_the_whole() -> String {
 const EXIT_CODES: &[(&str, &str)] = &[
     ("0", "The command did its work."),
     ("1", "The engine refused, or a part of the work failed. Standard error has the reason."),
-    ("125", "The command line is wrong, or run failed before the container's process began."),
-    ("126", "run, exec: the process could not be executed."),
-    ("127", "run, exec: the program is not there."),
-    ("other", "run, exec, attach, start --attach: the exit code of the container's process."),
+    ("125", "The command line is wrong (any command), or run failed before the container's process began."),
+    ("126", "run: the program cannot be executed. exec: the program is not there, or cannot be executed."),
+    ("127", "run: the program is not there."),
+    ("141", "Nobody reads the command's standard output any more."),
+    (
+        "other",
+        "run, exec, attach, start --attach: the exit code of the container's process. exec: 128 and the number of the signal that ended the command.",
+    ),
 ];
 
 fn head(name: &str, about: &str) -> String {

@@ -1,15 +1,17 @@
 //! `network`: commands on networks.
 
 use crate::args::{Flag, Parsed};
-use crate::format::{short, table};
-use crate::{Entry, Failure, Globals, Outcome, each, emit};
+use crate::containers::filters;
+use crate::format::short;
+use crate::listing::{Listing, joined, row};
+use crate::template::Subject;
+use crate::{Entry, Failure, Globals, Outcome, each, emit, time};
 use coracle::model::*;
 use serde_json::json;
 
 pub const ENTRIES: &[Entry] = &[
     Entry::new("network ls", "[FLAGS]", "List networks", LIST, list),
     Entry::new("network create", "[FLAGS] NAME", "Make a network", CREATE, create),
-    Entry::new("network inspect", "NETWORK...", "Everything about networks, as JSON", &[], inspect),
     Entry::new("network connect", "[FLAGS] NETWORK CONTAINER", "Put a container on a network", CONNECT, connect),
     Entry::new(
         "network disconnect",
@@ -33,7 +35,28 @@ const LIST: &[Flag] = &[
     Flag::value(&["filter", "f"], "NAME=VALUE", "only those: name, id, driver, label, type"),
     Flag::switch(&["quiet", "q"], "ids only"),
     Flag::switch(&["no-trunc"], "whole ids"),
+    Flag::value(
+        &["format"],
+        "FORMAT",
+        "table, json, table TEMPLATE or a template; fields: ID Name Driver Scope IPv4 IPv6 Internal Labels CreatedAt, and \
+         {{.Label \"name\"}}",
+    ),
 ];
+
+const NETWORKS: Listing = Listing {
+    titles: &[
+        ("ID", "NETWORK ID"),
+        ("Name", "NAME"),
+        ("Driver", "DRIVER"),
+        ("Scope", "SCOPE"),
+        ("IPv4", "IPV4"),
+        ("IPv6", "IPV6"),
+        ("Internal", "INTERNAL"),
+        ("Labels", "LABELS"),
+        ("CreatedAt", "CREATED AT"),
+    ],
+    usual: "{{.ID}}\t{{.Name}}\t{{.Driver}}\t{{.Scope}}",
+};
 
 const CREATE: &[Flag] = &[
     Flag::value(&["driver", "d"], "NAME", "bridge (the default), macvlan, ipvlan"),
@@ -59,23 +82,33 @@ const CONNECT: &[Flag] = &[
 const DISCONNECT: &[Flag] = &[Flag::switch(&["force", "f"], "also where the container is gone")];
 
 fn list(globals: &Globals, parsed: &Parsed) -> Outcome {
-    let mut filters = Filters::new();
-    for text in parsed.all("filter") {
-        let (name, value) =
-            text.split_once('=').ok_or_else(|| Failure::Usage(format!("bad filter {text:?}: NAME=VALUE")))?;
-        filters.entry(name.to_owned()).or_default().push(value.to_owned());
-    }
-    let networks = globals.engine()?.network_list(&ListNetworks { filters })?;
-    let id = |network: &NetworkDetail| {
-        if parsed.has("no-trunc") { network.id.clone() } else { short(&network.id) }
-    };
+    let networks = globals.engine()?.network_list(&ListNetworks { filters: filters(parsed)? })?;
+    let whole = parsed.has("no-trunc");
+    let id = |network: &NetworkDetail| if whole { network.id.clone() } else { short(&network.id) };
     if parsed.has("quiet") {
         return emit(&networks.iter().map(|network| id(network) + "\n").collect::<String>()).map(|()| 0);
     }
-    let row = |n: &NetworkDetail| vec![id(n), n.name.clone(), n.driver.clone(), n.scope.clone()];
-    let rows: Vec<Vec<String>> = networks.iter().map(row).collect();
-    emit(&table(&["NETWORK ID", "NAME", "DRIVER", "SCOPE"], &rows))?;
-    Ok(0)
+    let subject = |network: &NetworkDetail| {
+        let document = json!({
+            "ID": id(network),
+            "Name": network.name,
+            "Driver": network.driver,
+            "Scope": network.scope,
+            "IPv4": has_ipv4(network).to_string(),
+            "IPv6": network.enable_ipv6.to_string(),
+            "Internal": network.internal.to_string(),
+            "Labels": joined(Some(&network.labels)),
+            "CreatedAt": time::parse(&network.created).map_or_else(|| network.created.clone(), time::stamp),
+        });
+        row(document, Some(&network.labels))
+    };
+    let rows: Vec<Subject> = networks.iter().map(subject).collect();
+    emit(&NETWORKS.text(parsed.last("format"), &rows)?).map(|()| 0)
+}
+
+/// Whether containers have IPv4 addresses there.
+fn has_ipv4(network: &NetworkDetail) -> bool {
+    network.ipam.config.iter().any(|pool| pool.subnet.contains('.'))
 }
 
 fn create(globals: &Globals, parsed: &Parsed) -> Outcome {
@@ -117,16 +150,6 @@ fn pairs(parsed: &Parsed, key: &str) -> StringMap {
         (name.to_owned(), value.to_owned())
     };
     parsed.all(key).into_iter().map(pair).collect()
-}
-
-fn inspect(globals: &Globals, parsed: &Parsed) -> Outcome {
-    let engine = globals.engine()?;
-    let mut all = Vec::new();
-    for name in &parsed.rest {
-        all.push(json!(engine.network_inspect(name)?));
-    }
-    emit(&format!("{:#}\n", json!(all)))?;
-    Ok(0)
 }
 
 fn both(parsed: &Parsed) -> Result<(&str, &str), Failure> {

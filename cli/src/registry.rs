@@ -2,10 +2,13 @@
 
 use crate::args::{Command, Flag, Parsed};
 use crate::containers::filters;
-use crate::format::{cut, table};
+use crate::format::cut;
+use crate::listing::{Listing, row};
+use crate::template::Subject;
 use crate::{Entry, Failure, Globals, Outcome, emit, terminal};
 use coracle::Engine;
 use coracle::model::*;
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::{Command as Process, Output, Stdio};
@@ -46,6 +49,11 @@ pub const ENTRIES: &[Entry] = &[
                 Flag::value(&["limit"], "N", "most results, 1 to 100 (default 25)"),
                 Flag::value(&["filter", "f"], "NAME=VALUE", "is-official, is-automated, stars"),
                 Flag::switch(&["no-trunc"], "whole descriptions"),
+                Flag::value(
+                    &["format"],
+                    "FORMAT",
+                    "table, json, table TEMPLATE or a template; fields: Name Description StarCount IsOfficial IsAutomated",
+                ),
             ],
             stops_at_first: false,
         },
@@ -161,14 +169,31 @@ fn search(globals: &Globals, parsed: &Parsed) -> Outcome {
     let request = SearchImages { term: term.clone(), limit, filters: filters(parsed)?, auth: credentials(term)? };
     let found = globals.engine()?.image_search(&request, None)?;
     let yes = |value: bool| if value { "[OK]".to_owned() } else { String::new() };
-    let row = |image: &SearchResult| {
+    let subject = |image: &SearchResult| {
         let text: String = image.description.split_whitespace().collect::<Vec<_>>().join(" ");
-        let text = if parsed.has("no-trunc") { text } else { cut(&text, 45) };
-        vec![image.name.clone(), text, image.star_count.to_string(), yes(image.is_official), yes(image.is_automated)]
+        let document = json!({
+            "Name": image.name,
+            "Description": if parsed.has("no-trunc") { text } else { cut(&text, 45) },
+            "StarCount": image.star_count.to_string(),
+            "IsOfficial": yes(image.is_official),
+            "IsAutomated": yes(image.is_automated),
+        });
+        row(document, None)
     };
-    let rows: Vec<Vec<String>> = found.iter().map(row).collect();
-    emit(&table(&["NAME", "DESCRIPTION", "STARS", "OFFICIAL", "AUTOMATED"], &rows)).map(|()| 0)
+    let rows: Vec<Subject> = found.iter().map(subject).collect();
+    emit(&FOUND.text(parsed.last("format"), &rows)?).map(|()| 0)
 }
+
+const FOUND: Listing = Listing {
+    titles: &[
+        ("Name", "NAME"),
+        ("Description", "DESCRIPTION"),
+        ("StarCount", "STARS"),
+        ("IsOfficial", "OFFICIAL"),
+        ("IsAutomated", "AUTOMATED"),
+    ],
+    usual: "{{.Name}}\t{{.Description}}\t{{.StarCount}}\t{{.IsOfficial}}\t{{.IsAutomated}}",
+};
 
 /// Shows progress: every message on a terminal, else without the bars.
 struct Show {

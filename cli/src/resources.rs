@@ -2,11 +2,13 @@
 
 use crate::args::{Command, Flag, Parsed};
 use crate::create::{LIMITS, resources, restart_policy};
-use crate::format::{fill, short, size, table};
+use crate::format::{short, size};
+use crate::listing::{Listing, row};
+use crate::template::Subject;
 use crate::{Entry, Failure, Globals, Outcome, each, emit, terminal};
 use coracle::model::*;
 use coracle::{Engine, Result, StatsStream};
-use serde_json::{Value, json};
+use serde_json::json;
 
 pub const ENTRIES: &[Entry] = &[
     Entry {
@@ -27,10 +29,12 @@ pub const ENTRIES: &[Entry] = &[
             flags: &[
                 Flag::switch(&["all", "a"], "those that do not run, too"),
                 Flag::switch(&["no-stream"], "one look, instead of one a second"),
+                Flag::switch(&["no-trunc"], "whole ids"),
                 Flag::value(
                     &["format"],
-                    "TEMPLATE",
-                    "{{.Field}} of ID Name CPUPerc MemUsage MemPerc NetIO BlockIO PIDs, or {{json .}}",
+                    "FORMAT",
+                    "table, json, table TEMPLATE or a template; fields: Container ID Name CPUPerc MemUsage MemPerc NetIO \
+                     BlockIO PIDs",
                 ),
             ],
             stops_at_first: false,
@@ -107,24 +111,29 @@ fn look(all: &mut Vec<StatsStream>) -> Result<Vec<ContainerStats>> {
 }
 
 fn print(parsed: &Parsed, samples: &[ContainerStats]) -> std::result::Result<(), Failure> {
-    let rows: Vec<Value> = samples.iter().map(row).collect();
-    if let Some(template) = parsed.last("format") {
-        for row in &rows {
-            emit(&format!("{}\n", fill(template, row).map_err(Failure::Usage)?))?;
-        }
-        return Ok(());
-    }
-    let fields = ["ID", "Name", "CPUPerc", "MemUsage", "MemPerc", "NetIO", "BlockIO", "PIDs"];
-    let titles = ["CONTAINER ID", "NAME", "CPU %", "MEM USAGE / LIMIT", "MEM %", "NET I/O", "BLOCK I/O", "PIDS"];
-    let cell = |row: &Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
-    let rows: Vec<Vec<String>> = rows.iter().map(|row| fields.iter().map(|f| cell(row, f)).collect()).collect();
+    let rows: Vec<Subject> = samples.iter().map(|sample| subject(sample, parsed.has("no-trunc"))).collect();
     // On a terminal each look takes the place of the one before.
     let clear = if terminal::stdout_is_one() && !parsed.has("no-stream") { "\x1b[2J\x1b[H" } else { "" };
-    emit(&format!("{clear}{}", table(&titles, &rows)))
+    emit(&format!("{clear}{}", STATS.text(parsed.last("format"), &rows)?))
 }
 
+const STATS: Listing = Listing {
+    titles: &[
+        ("Container", "CONTAINER"),
+        ("ID", "CONTAINER ID"),
+        ("Name", "NAME"),
+        ("CPUPerc", "CPU %"),
+        ("MemUsage", "MEM USAGE / LIMIT"),
+        ("MemPerc", "MEM %"),
+        ("NetIO", "NET I/O"),
+        ("BlockIO", "BLOCK I/O"),
+        ("PIDs", "PIDS"),
+    ],
+    usual: "{{.ID}}\t{{.Name}}\t{{.CPUPerc}}\t{{.MemUsage}}\t{{.MemPerc}}\t{{.NetIO}}\t{{.BlockIO}}\t{{.PIDs}}",
+};
+
 /// A sample as the templates name its fields, worked out as docker does.
-fn row(sample: &ContainerStats) -> Value {
+fn subject(sample: &ContainerStats, whole: bool) -> Subject {
     let memory = &sample.memory_stats;
     let cache = ["total_inactive_file", "inactive_file"].iter().find_map(|name| memory.stats.get(*name));
     let usage = memory.usage.unwrap_or(0);
@@ -136,8 +145,10 @@ fn row(sample: &ContainerStats) -> Value {
         let all = sample.blkio_stats.io_service_bytes_recursive.iter().flatten();
         all.filter(|one| one.op.to_lowercase().starts_with(kind)).map(|one| one.value).sum()
     };
-    json!({
-        "ID": short(&sample.id),
+    let id = if whole { sample.id.clone() } else { short(&sample.id) };
+    let document = json!({
+        "Container": id,
+        "ID": id,
         "Name": sample.name.trim_start_matches('/'),
         "CPUPerc": format!("{:.2}%", cpu_percent(sample)),
         "MemUsage": format!("{} / {}", binary(used), binary(limit)),
@@ -145,7 +156,8 @@ fn row(sample: &ContainerStats) -> Value {
         "NetIO": format!("{} / {}", decimal(received), decimal(sent)),
         "BlockIO": format!("{} / {}", decimal(blocks('r')), decimal(blocks('w'))),
         "PIDs": sample.pids_stats.current.to_string(),
-    })
+    });
+    row(document, None)
 }
 
 /// The part of one processor that the container used between the sample and the one before.
@@ -195,7 +207,7 @@ mod tests {
         sample.memory_stats.usage = Some(200);
         sample.memory_stats.limit = Some(400);
         sample.memory_stats.stats.insert("total_inactive_file".into(), 100);
-        let row = row(&sample);
+        let row = subject(&sample, false).document;
         assert_eq!((row["CPUPerc"].as_str(), row["MemPerc"].as_str()), (Some("50.00%"), Some("25.00%")));
         assert_eq!(row["MemUsage"], "100B / 400B");
     }

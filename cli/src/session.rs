@@ -1,6 +1,7 @@
 //! A container's streams on this process's standard streams: raw terminal, resize, signals, detach keys.
 
 use crate::Failure;
+use crate::args::Parsed;
 use crate::terminal::{self, Raw};
 use coracle::model::DetachKeys;
 use coracle::{Channel, Engine, Op, Session, SessionRead};
@@ -64,6 +65,11 @@ impl Signals {
         set.thread_block().map_err(|e| Failure::Here(format!("signals: {e}")))?;
         Ok(Signals(set))
     }
+}
+
+/// Whether the flags let a command pass signals on to the container: `--no-sig-proxy`, or docker's `--sig-proxy=false`.
+pub fn passes_signals_on(parsed: &Parsed) -> bool {
+    !parsed.has("no-sig-proxy") && parsed.last("sig-proxy") != Some("false")
 }
 
 /// Refuses a terminal inside that no terminal here would feed: the process would wait for input that never ends.

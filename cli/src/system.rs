@@ -1,74 +1,17 @@
 //! Commands on the engine itself.
 
-use crate::args::{Command, Flag, Parsed};
-use crate::containers::{filters, moment};
-use crate::format::fill;
-use crate::{Entry, Failure, Globals, Outcome, emit, time};
-use coracle::model::{Event, EventQuery};
-use serde_json::Value;
+use crate::args::{Flag, Parsed};
+use crate::listing::filled;
+use crate::{Entry, Failure, Globals, Outcome, emit};
+use serde_json::{Value, json};
 
 pub const ENTRIES: &[Entry] = &[
-    Entry {
-        command: Command {
-            name: "events",
-            usage: "[FLAGS]",
-            about: "Events of this root, caused by any program",
-            flags: &[
-                Flag::value(&["since"], "TIME", "from then on: unix seconds, RFC 3339, or 10m for ten minutes ago"),
-                Flag::value(&["until"], "TIME", "end at that time"),
-                Flag::value(&["filter", "f"], "NAME=VALUE", "only those that match"),
-                Flag::value(&["format"], "TEMPLATE", "{{.Field}} or {{json .}}"),
-            ],
-            stops_at_first: false,
-        },
-        run: events,
-    },
-    Entry {
-        command: Command {
-            name: "info",
-            usage: "[FLAGS]",
-            about: "The engine, its root and its host",
-            flags: &[Flag::value(&["format", "f"], "TEMPLATE", "{{.Field}} or {{json .}}")],
-            stops_at_first: false,
-        },
-        run: info,
-    },
-    Entry {
-        command: Command {
-            name: "version",
-            usage: "[FLAGS]",
-            about: "Versions of the library and of the API",
-            flags: &[Flag::value(&["format", "f"], "TEMPLATE", "{{.Field}} or {{json .}}")],
-            stops_at_first: false,
-        },
-        run: version,
-    },
+    Entry::new("info", "[FLAGS]", "The engine, its root and its host", FORMAT, info),
+    Entry::new("version", "[FLAGS]", "Versions of the library and of the API", FORMAT, version),
 ];
 
-fn events(globals: &Globals, parsed: &Parsed) -> Outcome {
-    let query = EventQuery {
-        since_ns: moment(parsed, "since")?,
-        until_ns: moment(parsed, "until")?,
-        filters: filters(parsed)?,
-        ..EventQuery::default()
-    };
-    let mut events = globals.engine()?.events(&query)?;
-    while let Some((_, event)) = events.next(None, None)? {
-        let line = match parsed.last("format") {
-            Some(template) => fill(template, &document(&event)?).map_err(Failure::Usage)?,
-            None => line(&event),
-        };
-        emit(&format!("{line}\n"))?;
-    }
-    Ok(0)
-}
-
-/// An event as docker prints it.
-fn line(event: &Event) -> String {
-    let attributes: Vec<String> = event.actor.attributes.iter().map(|(k, v)| format!("{k}={v}")).collect();
-    let attributes = if attributes.is_empty() { String::new() } else { format!(" ({})", attributes.join(", ")) };
-    format!("{} {} {} {}{attributes}", time::rfc3339(event.time_nano), event.kind, event.action, event.actor.id)
-}
+const FORMAT: &[Flag] =
+    &[Flag::value(&["format", "f"], "FORMAT", "json (one line), or a template: {{.Field}}, {{json .Field}}")];
 
 fn document(value: &impl serde::Serialize) -> Result<Value, Failure> {
     serde_json::to_value(value).map_err(|e| Failure::Here(e.to_string()))
@@ -76,19 +19,29 @@ fn document(value: &impl serde::Serialize) -> Result<Value, Failure> {
 
 fn info(globals: &Globals, parsed: &Parsed) -> Outcome {
     let info = document(&globals.engine()?.info()?)?;
-    show(parsed, &info)
+    match parsed.last("format") {
+        Some(format) => emit(&format!("{}\n", filled(format, &info)?)).map(|()| 0),
+        None => lines(&info),
+    }
 }
 
+/// Templates may also name the parts `Client` and `Server` of docker's document: here both are the library.
 fn version(_: &Globals, parsed: &Parsed) -> Outcome {
     let version = document(&coracle::version())?;
-    show(parsed, &version)
+    let Some(format) = parsed.last("format") else { return lines(&version) };
+    let mut whole = version.clone();
+    if let Some(fields) = whole.as_object_mut() {
+        let mut client = version.clone();
+        client["DefaultAPIVersion"] = version["ApiVersion"].clone();
+        client["Context"] = json!("default");
+        fields.insert("Client".into(), client);
+        fields.insert("Server".into(), version);
+    }
+    emit(&format!("{}\n", filled(format, &whole)?)).map(|()| 0)
 }
 
-/// One line for each field, or the template.
-fn show(parsed: &Parsed, value: &Value) -> Outcome {
-    if let Some(template) = parsed.last("format") {
-        return emit(&format!("{}\n", fill(template, value).map_err(Failure::Usage)?)).map(|()| 0);
-    }
+/// One line for each field that has a value.
+fn lines(value: &Value) -> Outcome {
     let mut text = String::new();
     for (key, value) in value.as_object().into_iter().flatten() {
         match value {

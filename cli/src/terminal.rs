@@ -64,6 +64,13 @@ pub fn stderr_is_one() -> bool {
     isatty(std::io::stderr())
 }
 
+/// Whether standard output may have colours: it is a terminal that knows some, and the user does not forbid them
+/// (`NO_COLOR`).
+pub fn has_colours() -> bool {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    stdout_is_one() && !is_set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
 /// Rows and columns of the terminal; zeros without a terminal.
 pub fn size() -> (u16, u16) {
     match tcgetwinsize(std::io::stdout()).or_else(|_| tcgetwinsize(std::io::stdin())) {

@@ -18,6 +18,13 @@ pub fn rfc3339(ns: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{fraction:09}Z")
 }
 
+/// `2026-01-02 03:04:05.6 +0000 UTC`, as docker's lists have it.
+pub fn stamp(ns: i64) -> String {
+    let text = rfc3339(ns);
+    let clock = text.trim_end_matches('Z').trim_end_matches('0').trim_end_matches('.');
+    format!("{} +0000 UTC", clock.replacen('T', " ", 1))
+}
+
 /// Reads a time in one of the forms of `--since`: unix seconds with a fraction, RFC 3339 or a part of it, or an age
 /// (`10m`, `1h30m`). Returns nanoseconds since 1970.
 pub fn parse(text: &str) -> Option<i64> {
@@ -146,6 +153,8 @@ mod tests {
             assert_eq!(rfc3339(ns), text);
             assert_eq!(parse(text), Some(ns));
         }
+        assert_eq!(stamp(1_700_000_000 * SECOND), "2023-11-14 22:13:20 +0000 UTC");
+        assert_eq!(stamp(SECOND / 2), "1970-01-01 00:00:00.5 +0000 UTC");
         assert_eq!(parse("2023-11-14"), Some(1_699_920_000 * SECOND));
         assert_eq!(parse("2023-11-14T23:13:20+01:00"), Some(1_700_000_000 * SECOND));
         assert_eq!(parse("1700000000.5"), Some(1_700_000_000 * SECOND + SECOND / 2));

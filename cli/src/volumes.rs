@@ -2,14 +2,15 @@
 
 use crate::args::{Flag, Parsed};
 use crate::containers::filters;
-use crate::format::table;
+use crate::listing::{Listing, joined, row};
+use crate::template::Subject;
 use crate::{Entry, Failure, Globals, Outcome, each, emit};
 use coracle::model::*;
+use serde_json::json;
 
 pub const ENTRIES: &[Entry] = &[
     Entry::new("volume create", "[FLAGS] [NAME]", "Make a volume", CREATE, create),
     Entry::new("volume ls", "[FLAGS]", "List volumes", LIST, list),
-    Entry::new("volume inspect", "VOLUME...", "Everything about volumes, as JSON", &[], inspect),
     Entry::new("volume rm", "[FLAGS] VOLUME...", "Remove volumes", REMOVE, remove),
 ];
 
@@ -21,7 +22,22 @@ const CREATE: &[Flag] = &[
 const LIST: &[Flag] = &[
     Flag::value(&["filter", "f"], "NAME=VALUE", "only those that match"),
     Flag::switch(&["quiet", "q"], "only names"),
+    Flag::value(
+        &["format"],
+        "FORMAT",
+        "table, json, table TEMPLATE or a template; fields: Driver Name Scope Mountpoint Labels, and {{.Label \"name\"}}",
+    ),
 ];
+const VOLUMES: Listing = Listing {
+    titles: &[
+        ("Driver", "DRIVER"),
+        ("Name", "VOLUME NAME"),
+        ("Scope", "SCOPE"),
+        ("Mountpoint", "MOUNTPOINT"),
+        ("Labels", "LABELS"),
+    ],
+    usual: "{{.Driver}}\t{{.Name}}",
+};
 const REMOVE: &[Flag] = &[Flag::switch(&["force", "f"], "no error where there is none")];
 
 /// The arguments, at least one of them.
@@ -64,19 +80,19 @@ fn list(globals: &Globals, parsed: &Parsed) -> Outcome {
     if parsed.has("quiet") {
         return emit(&list.volumes.iter().map(|v| format!("{}\n", v.name)).collect::<String>()).map(|()| 0);
     }
-    let rows: Vec<Vec<String>> = list.volumes.into_iter().map(|v| vec![v.driver, v.name]).collect();
-    emit(&table(&["DRIVER", "VOLUME NAME"], &rows)).map(|()| 0)
-}
-
-fn inspect(globals: &Globals, parsed: &Parsed) -> Outcome {
-    let names = some(parsed)?;
-    let engine = globals.engine()?;
-    let mut found = Vec::new();
-    for name in names {
-        found.push(engine.volume_inspect(name)?);
-    }
-    let text = serde_json::to_string_pretty(&found).map_err(|e| Failure::Here(e.to_string()))?;
-    emit(&format!("{text}\n")).map(|()| 0)
+    let subject = |volume: &Volume| {
+        let labels = volume.labels.as_ref();
+        let document = json!({
+            "Driver": volume.driver,
+            "Name": volume.name,
+            "Scope": volume.scope,
+            "Mountpoint": volume.mountpoint,
+            "Labels": joined(labels),
+        });
+        row(document, labels)
+    };
+    let rows: Vec<Subject> = list.volumes.iter().map(subject).collect();
+    emit(&VOLUMES.text(parsed.last("format"), &rows)?).map(|()| 0)
 }
 
 fn remove(globals: &Globals, parsed: &Parsed) -> Outcome {
