@@ -33,6 +33,8 @@ extern crate lines;
 
 #[macro_use]
 mod sys;
+#[path = "../src/addresses.rs"]
+mod addresses;
 #[path = "../src/answers.rs"]
 mod answers;
 mod boot;
@@ -68,6 +70,8 @@ mod fd;
 #[allow(dead_code)]
 #[path = "../src/filter.rs"]
 mod filter;
+#[path = "../src/framed.rs"]
+mod framed;
 #[path = "../src/group_list.rs"]
 mod group_list;
 mod gzip;
@@ -126,6 +130,8 @@ mod rotate;
 #[path = "../src/search.rs"]
 mod search;
 mod serve;
+#[path = "../src/servers.rs"]
+mod servers;
 #[path = "../src/session.rs"]
 mod session;
 mod sockets;

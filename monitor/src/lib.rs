@@ -5,6 +5,9 @@
 //! one call of the compiler. The library runs it from a sealed memfd, one per running container.
 
 #[cfg(any(test, fuzzing))]
+#[cfg_attr(fuzzing, allow(dead_code))]
+mod addresses;
+#[cfg(any(test, fuzzing))]
 mod answers;
 pub mod call;
 #[cfg(test)]
@@ -25,6 +28,8 @@ mod exits;
 #[cfg(test)]
 mod fault;
 pub mod filter;
+#[cfg(test)]
+mod framed;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
@@ -65,6 +70,8 @@ mod report;
 mod restart;
 #[cfg(test)]
 mod search;
+#[cfg(test)]
+mod servers;
 #[cfg(test)]
 mod session;
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Published ports that are passed on: where each leads, and from whom and to whom a datagram comes.
 
+use crate::addresses::socket_address;
 use crate::ops::{List, RelayPort};
 use crate::wire::RELAY_KEY;
 
@@ -21,18 +22,8 @@ pub fn find(ports: List<'_, RelayPort<'_>>, key: &[u8; RELAY_KEY]) -> Option<Tar
 }
 
 fn target(ip: &[u8; 16], port: u16) -> Target {
-    const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
-    let mut address = [0; 28];
-    address[2..4].copy_from_slice(&port.to_be_bytes());
-    if ip[..12] == MAPPED {
-        address[0] = 2;
-        address[4..8].copy_from_slice(&ip[12..]);
-        Target { address, length: 16 }
-    } else {
-        address[0] = 10;
-        address[8..24].copy_from_slice(ip);
-        Target { address, length: 28 }
-    }
+    let (address, length) = socket_address(ip, port, 0);
+    Target { address, length }
 }
 
 /// Port, address and interface; the flow label may change.
