@@ -2,6 +2,7 @@
 
 use crate::call::Call;
 use crate::failure::{Outcome, Step, of_monitor};
+use crate::in_force::InForce;
 use crate::life;
 use crate::monitor::{self, Monitor};
 use crate::ops::{Bad, Note, Plan};
@@ -198,7 +199,7 @@ impl Monitor {
     /// The tables that the first worker begins with, and its log.
     fn prepare_worker(&mut self, plan: Plan<'static>, container_dir: i32) -> Result<()> {
         let header = &self.header;
-        self.link.set_first_plan(plan);
+        self.link.worker.set_plan(InForce::first(plan));
         let worker = &mut self.link.worker;
         worker.flags = header.flags;
         (worker.run_dir, worker.container_dir) = (self.record.run_dir(), container_dir);
@@ -232,7 +233,8 @@ impl Monitor {
             let _ = sys::listen_at(&name);
         }
         self.execs.listen(self.epoll);
-        self.link.open(self.epoll).map_err(of_monitor)?;
+        self.link.ways.set_epoll(self.epoll);
+        self.link.ways.open().map_err(of_monitor)?;
         self.network.take_ports(&mut self.supplies.namespaces, &mut self.link);
         sys::epoll_ctl(self.epoll, ADD, self.signals.raw(), EPOLLIN, token(SIGNALS, 0)).map_err(of_monitor)
     }

@@ -45,7 +45,7 @@ pub fn run(monitor: &mut Monitor) -> ! {
 
 impl Monitor {
     fn wait_ms(&self) -> i32 {
-        let due = [self.restarts.due(), self.health.checks.due(), self.link.due(), self.execs.due()];
+        let due = [self.restarts.due(), self.health.checks.due(), self.link.life.due(), self.execs.due()];
         timers::wait_ms(timers::earliest(due), sys::monotonic())
     }
 
@@ -79,7 +79,7 @@ impl Monitor {
 
     /// Passes on the results that parts have for others.
     fn pass_on(&mut self) {
-        if self.link.take_death() {
+        if self.link.life.take_death() {
             self.execs.hang_up();
         }
         self.note_lost();
@@ -94,8 +94,8 @@ impl Monitor {
 
     /// Notes records of the log that could not be written.
     fn note_lost(&mut self) {
-        if self.link.lost() > self.record.state.log_lost {
-            self.record.state.log_lost = self.link.lost();
+        if self.link.lost.records() > self.record.state.log_lost {
+            self.record.state.log_lost = self.link.lost.records();
             self.record.write(false);
         }
     }
@@ -161,7 +161,7 @@ impl Monitor {
 
     pub fn started(&mut self, pid: i32, pidfd: i32) {
         self.process.started(pid, pidfd);
-        self.link.set_inside(pidfd);
+        self.link.inside.pidfd = pidfd;
         let state = &mut self.record.state;
         (state.pid, state.pid_start, state.started_ns) = (pid, start_time(pid), sys::now());
         (state.failure, state.flags) = (Failure::default(), 0);
@@ -229,7 +229,7 @@ impl Monitor {
     /// A child ended that is not the container's first process.
     fn child_ended(&mut self, pid: i32, status: i32) {
         if self.link.child_ended(pid) {
-            if self.link.take_death() {
+            if self.link.life.take_death() {
                 self.execs.hang_up();
             }
             return;
@@ -244,7 +244,7 @@ impl Monitor {
     fn ended(&mut self, code: i32) {
         self.end_health();
         self.process.ended();
-        self.link.set_inside(-1);
+        self.link.inside.pidfd = -1;
         if self.header.flags & FLAG_SHARED_PIDS != 0 {
             cgroup::kill_groups(self.link.plan());
         }

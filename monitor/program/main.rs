@@ -78,6 +78,7 @@ mod gzip;
 mod health;
 mod in_force;
 mod inputs;
+mod inside;
 #[path = "../src/jsonlog.rs"]
 mod jsonlog;
 mod launcher;
@@ -85,6 +86,8 @@ mod launching;
 mod life;
 mod link;
 mod logfile;
+#[path = "../src/lost.rs"]
+mod lost;
 mod memory;
 #[path = "../src/message.rs"]
 mod message;
@@ -151,10 +154,13 @@ mod users;
 #[allow(dead_code)]
 #[path = "../src/walls.rs"]
 mod walls;
+mod ways;
 #[allow(dead_code)]
 #[path = "../src/wire.rs"]
 mod wire;
 mod worker;
+#[path = "../src/worker_life.rs"]
+mod worker_life;
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo) -> ! {

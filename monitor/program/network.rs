@@ -41,7 +41,7 @@ impl Network {
             -1 => open_of(pid, b"/ns/net\0", O_RDONLY)?,
             fd => sys::dup_from(fd, 0)?,
         });
-        link.set_network_goes_on(true);
+        link.inside.goes_on = true;
         if plan.has::<UserMap>() {
             self.user.set(match made.user {
                 -1 => open_of(pid, b"/ns/user\0", O_RDONLY)?,
@@ -71,7 +71,7 @@ impl Network {
     fn let_go(&mut self, link: &mut Link) {
         self.net.close();
         self.user.close();
-        link.set_network_goes_on(false);
+        link.inside.goes_on = false;
         self.end_names(link);
     }
 

@@ -8,14 +8,14 @@ use crate::wire::{MAX_FDS, RELAY_KEY};
 
 /// Takes a socket of the resolver, in its place.
 pub fn take_resolver(link: &mut Link, which: usize, fd: i32) {
-    if link.worker.dns.take(which, fd) && link.has_worker() {
+    if link.worker.dns.take(which, fd) && link.life.runs() {
         let _ = link.order(Message { code: DNS_SOCKET, a: which as u32, ..Message::default() }, &[fd]);
     }
 }
 
 /// The container's network ended, and the resolver's sockets with it.
 pub fn end_resolver(link: &mut Link) {
-    if link.has_worker() && link.worker.dns.sockets().next().is_some() {
+    if link.life.runs() && link.worker.dns.sockets().next().is_some() {
         let _ = link.order(Message { code: END_DNS, ..Message::default() }, &[]);
     }
     link.worker.dns.close();
@@ -38,7 +38,7 @@ pub fn take_ports(link: &mut Link, queue: i32) {
 
 /// Gives sockets to a worker that runs. A worker that begins later finds all of them.
 fn hand_ports(link: &mut Link, keys: &[u8], fds: &[i32]) {
-    if !link.has_worker() || keys.len() != fds.len() * RELAY_KEY {
+    if !link.life.runs() || keys.len() != fds.len() * RELAY_KEY {
         return;
     }
     let mut order = [0; ORDER];
@@ -49,7 +49,7 @@ fn hand_ports(link: &mut Link, keys: &[u8], fds: &[i32]) {
 
 /// Closes the published ports, so that others can use them: the worker's copies, too.
 pub fn end_ports(link: &mut Link) {
-    if link.has_worker() && link.worker.relay.sockets().next().is_some() {
+    if link.life.runs() && link.worker.relay.sockets().next().is_some() {
         let _ = link.command(Message { code: END_PORTS, ..Message::default() }, &[]);
     }
     link.worker.relay.close();

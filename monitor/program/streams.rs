@@ -61,7 +61,7 @@ pub fn add_target(link: &mut Link, owner: u32, fd: i32) -> Result<()> {
 /// A stream of the container's own; a copy stays here.
 pub fn take_source(link: &mut Link, index: usize, source: i32) {
     link.worker.sources[index].set(source);
-    if link.has_worker() {
+    if link.life.runs() {
         let log = link.worker.flags & FLAG_LOG != 0;
         let order = Message { code: OUTPUT, a: CONTAINER, b: index as u64 + 1, c: u64::from(log) };
         let _ = link.order(order, &[source]);
@@ -71,14 +71,14 @@ pub fn take_source(link: &mut Link, index: usize, source: i32) {
 /// The end of the container's input; a copy stays here.
 pub fn take_stdin(link: &mut Link, fd: i32) {
     link.worker.stdin.set(fd);
-    if link.has_worker() {
+    if link.life.runs() {
         let _ = link.order(Message { code: TARGET, a: CONTAINER, ..Message::default() }, &[fd]);
     }
 }
 
 /// The end of input of the container's present clients is the container's own. A terminal has none.
 pub fn end_input(link: &mut Link) -> Result<()> {
-    if !link.has_worker() || link.worker.flags & FLAG_TTY != 0 {
+    if !link.life.runs() || link.worker.flags & FLAG_TTY != 0 {
         return Ok(());
     }
     link.command(Message { code: END_INPUT, a: CONTAINER, ..Message::default() }, &[]).map(drop)
@@ -90,7 +90,7 @@ pub fn enable_inputs(link: &mut Link) {
 
 /// The process is gone: it takes no input any more.
 pub fn drop_inputs(link: &mut Link, owner: u32) {
-    if link.has_worker() {
+    if link.life.runs() {
         let _ = link.order(Message { code: DROP, a: owner, ..Message::default() }, &[]);
     }
 }

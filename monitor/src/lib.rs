@@ -43,6 +43,8 @@ mod jsonlog;
 #[path = "../lines/lib.rs"]
 mod lines;
 #[cfg(test)]
+mod lost;
+#[cfg(test)]
 #[allow(dead_code)]
 mod message;
 #[cfg(test)]
@@ -86,6 +88,8 @@ mod users;
 pub mod walls;
 #[allow(unsafe_code)]
 pub mod wire;
+#[cfg(test)]
+mod worker_life;
 
 /// The static program, an ELF executable.
 pub static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/coracle-monitor"));

@@ -8,7 +8,6 @@ const DOUBLED: u32 = 9;
 /// A worker that lived as long died of something else than those before it.
 const STEADY_NS: i64 = 10_000_000_000;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Successors {
     /// When the last worker was started.
     since: i64,
@@ -19,6 +18,8 @@ pub struct Successors {
 }
 
 impl Successors {
+    pub const NONE: Successors = Successors { since: 0, deaths: 0, due: 0 };
+
     /// A worker is being started: none is due.
     pub fn starting(&mut self) {
         self.due = 0;
@@ -65,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_worker_follows_at_the_earliest_a_tenth_of_a_second_after_the_start_before() {
-        let mut next = Successors::default();
+        let mut next = Successors::NONE;
         next.started(1_000);
         next.died(2_000);
         assert_eq!(next.due(), 1_000 + PAUSE_NS);
@@ -78,7 +79,7 @@ mod tests {
 
     #[test]
     fn after_eight_deaths_the_pause_doubles_up_to_51_seconds() {
-        let mut next = Successors::default();
+        let mut next = Successors::NONE;
         for _ in 0..DEATHS {
             next.died(0);
             assert!(next.may_start(0), "an order starts a worker before its time");
@@ -95,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_long_life_or_the_end_of_the_container_forgives_the_deaths() {
-        let mut next = Successors::default();
+        let mut next = Successors::NONE;
         (0..20).for_each(|_| next.died(0));
         next.forgive();
         assert!(next.may_start(0));
@@ -107,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_start_that_failed_is_tried_again() {
-        let mut next = Successors::default();
+        let mut next = Successors::NONE;
         next.failed(7);
         assert_eq!(next.due(), 7 + PAUSE_NS);
     }
