@@ -38,7 +38,7 @@ impl Documents {
     }
 }
 
-/// A document's bytes. What they take of [`ALL_LARGE`] is given back with them.
+/// A document's bytes. When the document is dropped, its share of [`ALL_LARGE`] is free again.
 #[derive(Debug)]
 pub(crate) struct Document {
     bytes: Vec<u8>,

@@ -51,7 +51,7 @@ impl<'t> Members<'t> {
         let mut reader = Reader::new(self.text);
         reader.at = 1;
         std::iter::from_fn(move || {
-            // They were counted when they were read first.
+            // These values were counted when the document was first read.
             (reader.held, reader.all) = (0, 0);
             reader.next_member(0).ok().flatten()
         })
@@ -116,7 +116,7 @@ enum Markup {
     Escaped,
 }
 
-/// Writes strings as Go's encoder does. What is escaped goes straight into the answer: a document is in memory once.
+/// Writes strings as Go's encoder does. Escaped text goes straight into the answer: a document is in memory once.
 struct Strings(Markup);
 
 impl serde_json::ser::Formatter for Strings {
@@ -290,7 +290,7 @@ impl<'a> Reader<'a> {
         while let Some(member) = self.next_member(depth)? {
             count += 1;
             match count > FEW {
-                // They are read again where they are needed.
+                // So many members are not kept: each use reads them again.
                 true => (fields, self.held) = (Vec::new(), held),
                 false => fields.push(member),
             }

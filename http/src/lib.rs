@@ -16,7 +16,7 @@
 //! assert_eq!(reply.status, 200);
 //!
 //! let server = coracle_http::Server::bind(router, &["unix:///run/app.sock".parse()?], Default::default())?;
-//! let handle = server.handle(); // give it to whoever ends the server: handle.shutdown(...)
+//! let handle = server.handle(); // the part of the program that ends the server calls handle.shutdown(...)
 //! server.run();
 //! # drop(handle); Ok(())
 //! # }
@@ -48,7 +48,7 @@ mod stream;
 mod thread;
 mod time;
 #[cfg(feature = "tiny_http")]
-pub mod tiny;
+pub mod tiny_http_adapter;
 mod versions;
 mod watch;
 mod websocket;

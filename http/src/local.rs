@@ -46,8 +46,8 @@ impl StreamEnd {
 }
 
 impl Router {
-    /// Answers one request in process. `target` is path and query (`/v1.24/containers/json?all=1`). Whoever cancels `op`
-    /// ends what the request waits for, streams too.
+    /// Answers one request in process. `target` is path and query (`/v1.24/containers/json?all=1`). Cancelling `op` ends
+    /// every wait of the request, and its streams.
     ///
     /// A streamed or taken-over answer comes as a descriptor, filled by a thread of its own. Errors: no descriptor or
     /// thread left; every other failure is a reply.

@@ -61,7 +61,7 @@ impl Body {
     pub fn stream(reader: impl Read + Send + 'static, length: Option<u64>) -> Body {
         Body { reader: Box::new(reader), length }
     }
-    /// Its length in bytes, where known.
+    /// The length of the body in bytes, where known.
     pub fn length(&self) -> Option<u64> {
         self.length
     }

@@ -111,7 +111,7 @@ mod tests {
         }
     }
 
-    /// A row of a path that is no route would refuse nothing.
+    /// A row whose path has no route would refuse nothing.
     #[test]
     fn rows_are_of_routes() {
         for (method, path, _) in ROWS {

@@ -4,9 +4,9 @@ use crate::api::{
     Handler, archive, build, containers, exec, images, networks, prune, registry, swarm, system, unbuilt, volumes,
 };
 
-/// One row: a method, a path with at most one `{name}`, and who answers. The name takes everything between what stands
-/// before and behind it, slashes too (image names have them); so rows without a name stand above those that would
-/// swallow them. An `{id}` is one word.
+/// One row: a method, a path with at most one `{name}`, and the function that answers. The name takes everything
+/// between the fixed parts of the path, slashes too (image names have them); so a row without a name stands above the
+/// rows whose name would match its path. An `{id}` is one word.
 pub(crate) struct Route {
     pub(crate) method: &'static str,
     pub(crate) path: &'static str,

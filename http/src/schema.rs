@@ -625,7 +625,7 @@ const NEWEST_WRAPPER: &[Field] = &[("HostConfig", Struct(&HOST_CONFIG)), ("Netwo
 /// as they are spelled here, not as over HTTP.
 ///
 /// # Errors
-/// A member is known, and not supported; or `text` is no such document.
+/// A member is known, and not supported; or `text` is not such a document.
 pub fn unknown(text: &[u8], document: Document) -> Result<Vec<String>> {
     let table = match document {
         Document::Create => &NEWEST_CREATE,
@@ -639,7 +639,7 @@ pub fn unknown(text: &[u8], document: Document) -> Result<Vec<String>> {
     };
     let node = json::parse(text).map_err(Error::invalid)?;
     let mut lines = Vec::new();
-    // Wrong types are told by who reads the document.
+    // The reader of the document reports wrong types.
     let mut count = Count::default();
     strangers(node, &Struct(table), &mut Vec::new(), &mut |line| {
         lines.push(line);
@@ -705,7 +705,7 @@ fn not_supported<S: AsRef<str>>(path: &[S]) -> Error {
     Error::unsupported(format!("{} is not supported", path.join(".")))
 }
 
-/// The line for a name that is none of `known`, with the nearest one that is, where one is near.
+/// The line for a name that is not in `known`, with the nearest name there, where one is near.
 pub fn stranger(name: &str, known: &[&str]) -> String {
     let nearest = known.iter().map(|other| (distance(name, other), *other)).min();
     match nearest {
@@ -859,7 +859,7 @@ mod tests {
         );
         assert_eq!(told("{\"image\":\"x\",\"Cnd\":[]}"), [meant("image", "Image"), meant("Cnd", "Cmd")]);
         assert_eq!(told("{\"Quux\":1}"), ["Quux is not a known member"]);
-        // It stands in HostConfig.
+        // Binds stands in HostConfig.
         assert_eq!(told("{\"Binds\":[]}").len(), 1);
         let deep = "{\"HostConfig\":{\"Ulimits\":[{\"Name\":\"x\",\"Hart\":1}],\"PortBindings\":{\"80\":[{\"HostPorts\":1}]}}}";
         assert_eq!(

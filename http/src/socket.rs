@@ -36,7 +36,7 @@ impl Socket {
         }
         Ok(())
     }
-    /// Ends both directions: whoever waits on the socket wakes.
+    /// Ends both directions: every wait on the socket returns.
     pub(crate) fn cut(&self) {
         let _ = socket::shutdown(self.0.as_raw_fd(), Shutdown::Both);
     }

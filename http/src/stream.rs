@@ -93,8 +93,9 @@ fn object_line(value: &impl Serialize) -> Vec<u8> {
     bytes
 }
 
-/// Whether the client asks for the bare connection: `tcp` is among the protocols of its `Upgrade` fields, in any case. Every
-/// other protocol (`h2c`, `websocket`) is none that is spoken there, and HTTP lets a server pass over those.
+/// Whether the client asks for the bare connection: `tcp` is among the protocols of its `Upgrade` fields, in any case.
+/// Streams speak no other protocol (`h2c`, `websocket`), and HTTP lets a server pass over the protocols that it does not
+/// speak.
 pub(crate) fn wants_tcp(headers: &Headers) -> bool {
     headers.all("upgrade").flat_map(|list| list.split(',')).any(|protocol| protocol.trim().eq_ignore_ascii_case("tcp"))
 }
@@ -126,7 +127,7 @@ pub(crate) fn takeover(call: &Call, frames: Frames, marks: Option<&Headers>, tak
     answer
 }
 
-/// Takes the connection over for a websocket. Errors: the client's handshake is none.
+/// Takes the connection over for a websocket. Errors: the client sent no valid handshake.
 pub(crate) fn websocket_takeover(call: &Call, take: Takeover) -> coracle::Result<Response> {
     let headers = &call.request.headers;
     let upgrade = headers.get("upgrade").is_some_and(|to| to.eq_ignore_ascii_case("websocket"));
@@ -177,7 +178,7 @@ pub(crate) struct Plan {
     /// The sequence that leaves: of terminals only.
     pub(crate) keys: Option<DetachKeys>,
     /// The client looks at the process's exit code once the connection is closed.
-    pub(crate) settle: bool,
+    pub(crate) waits_for_exit: bool,
     /// Counts an answer whose head the client does not read.
     pub(crate) unread: Unread,
 }
@@ -189,16 +190,16 @@ pub(crate) fn pump(client: Duplex, mut session: Session, plan: Plan) {
     let stdin = session.take_fd(Channel::Stdin);
     let outputs = [Channel::Stdout, Channel::Stderr].into_iter();
     let outputs = outputs.filter_map(|channel| session.take_fd(channel).map(|fd| (channel, fd))).collect();
-    let settle = plan.settle;
+    let waits_for_exit = plan.waits_for_exit;
     let frames = plan.frames;
     let (end, client) = join(client, stdin, outputs, plan);
     if frames.is_websocket() && end != End::Closed {
         say_goodbye(&client);
     }
     match end {
-        // The client left on purpose; that the event is not told is no reason to stay.
+        // The client detached on purpose; the connection ends even if the event of it cannot be written.
         End::Detached => drop(session.detach()),
-        End::Done if settle => settled(&session),
+        End::Done if waits_for_exit => await_exit(&session),
         End::Done | End::Closed => {}
     }
     drop(client);
@@ -206,15 +207,15 @@ pub(crate) fn pump(client: Duplex, mut session: Session, plan: Plan) {
 
 /// Waits a moment for the end of a process whose output has ended: clients ask for its exit code as soon as the
 /// connection is closed. A process that only closed its output must not keep them.
-fn settled(session: &Session) {
+fn await_exit(session: &Session) {
     if let Ok(op) = coracle::Op::new() {
-        op.set_timeout(Some(SETTLE));
+        op.set_timeout(Some(EXIT_WAIT));
         let _ = session.wait(Some(&op));
     }
 }
 
 /// How long the end of an exec'd process may come after the end of its output.
-const SETTLE: Duration = Duration::from_secs(2);
+const EXIT_WAIT: Duration = Duration::from_secs(2);
 
 fn join(client: Duplex, stdin: Option<OwnedFd>, outputs: Vec<(Channel, OwnedFd)>, plan: Plan) -> (End, Duplex) {
     let mut pump = Pump::new(client, stdin, outputs, plan);
@@ -540,7 +541,7 @@ impl Pump {
         if !read.closed || end.is_some() {
             return end;
         }
-        // It has said its last word, and hears none any more.
+        // The client closed the websocket: after the answer to its close it sends and reads nothing more.
         let _ = self.to_client.send(self.client.socket.as_fd());
         if let Some(stdin) = &self.stdin {
             let _ = self.to_stdin.send(stdin.as_fd());
@@ -661,7 +662,7 @@ mod tests {
         let plan = Plan {
             frames,
             keys: keys.map(|k| DetachKeys::parse(k).unwrap()),
-            settle: false,
+            waits_for_exit: false,
             unread: Unread::default(),
         };
         let duplex = Duplex { socket: near.into(), early: early.to_vec() };
@@ -714,7 +715,7 @@ mod tests {
             let (mut output, far) = UnixStream::pair().unwrap();
             output.write_all(b"x").unwrap();
             drop(output);
-            let plan = Plan { frames: Frames::Raw, keys: None, settle: false, unread: Unread::default() };
+            let plan = Plan { frames: Frames::Raw, keys: None, waits_for_exit: false, unread: Unread::default() };
             let duplex = Duplex { socket: near.into(), early: Vec::new() };
             let thread = std::thread::spawn(move || join(duplex, None, vec![(Channel::Stdout, far.into())], plan).0);
             std::thread::sleep(Duration::from_millis(100));
@@ -740,7 +741,7 @@ mod tests {
                 client.read_exact(&mut [0; 8]).unwrap();
             }
             let unread = Unread::default();
-            let plan = Plan { frames: Frames::Raw, keys: None, settle: false, unread: unread.clone() };
+            let plan = Plan { frames: Frames::Raw, keys: None, waits_for_exit: false, unread: unread.clone() };
             let duplex = Duplex { socket: near.into(), early: Vec::new() };
             assert_eq!(join(duplex, None, vec![(Channel::Stdout, far.into())], plan).0, End::Done);
             assert_eq!(all(&mut client), if reads { &b"x"[..] } else { b"the headx" });

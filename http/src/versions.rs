@@ -51,7 +51,7 @@ impl FromStr for ApiVersion {
         let minor = text.strip_prefix("1.").and_then(|minor| minor.parse().ok()).map(ApiVersion);
         minor.filter(|version| (ApiVersion::OLDEST..=ApiVersion::NEWEST).contains(version)).ok_or_else(|| {
             let (oldest, newest) = (ApiVersion::OLDEST, ApiVersion::NEWEST);
-            Error::invalid(format!("{text:?} is no version of the API from {oldest} to {newest}"))
+            Error::invalid(format!("{text:?} is not a version of the API from {oldest} to {newest}"))
         })
     }
 }
@@ -244,7 +244,7 @@ mod tests {
         }
         for bad in ["1.17", "1.45", "2.24", "1", "", "1.x", "v1.24"] {
             let error = bad.parse::<ApiVersion>().unwrap_err();
-            assert_eq!(error.message(), format!("{bad:?} is no version of the API from 1.18 to 1.44"));
+            assert_eq!(error.message(), format!("{bad:?} is not a version of the API from 1.18 to 1.44"));
         }
     }
 

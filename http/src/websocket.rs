@@ -20,7 +20,7 @@ const LONGEST: u64 = 1 << 20;
 /// How output becomes messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// As text, unless it is none: clients before 1.28 expect it.
+    /// As text where the bytes are text: clients before 1.28 expect it.
     Text,
     Binary,
 }

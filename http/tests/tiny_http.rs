@@ -43,7 +43,7 @@ fn output_waits_for_the_client_to_speak() {
     let request = "POST /attach HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n";
     let mut client = serve(request, |r| {
         let stream = r.upgrade("tcp", tiny_http::Response::empty(101));
-        // There is one handle for both directions: whoever reads it holds it.
+        // There is one handle for both directions: a reader holds its lock.
         let stream = std::sync::Mutex::new(stream);
         let (reads, read) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {

@@ -301,6 +301,6 @@ mod tests {
             assert!(env.iter().any(|entry| entry == line), "{line} in {env:#?}");
         }
         assert!(!env.iter().any(|entry| entry.contains("ENV_PATH") || entry.contains("ENV_HOME")), "{env:#?}");
-        assert!(!env.iter().any(|entry| entry.contains("PORT_53_TCP_START")), "two are no range: {env:#?}");
+        assert!(!env.iter().any(|entry| entry.contains("PORT_53_TCP_START")), "two ports are not a range: {env:#?}");
     }
 }

@@ -156,7 +156,7 @@ pub struct ImagePlatform {
 ///
 /// for line in engine.image_remove("site:1", RemoveImage::default())? {
 ///     match line {
-///         RemovedImage::Untagged(name) => println!("{name} is no name any more"),
+///         RemovedImage::Untagged(name) => println!("{name} was untagged"),
 ///         RemovedImage::Deleted(id) => println!("{id} is deleted"),
 ///     }
 /// }

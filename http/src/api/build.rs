@@ -36,7 +36,7 @@ pub(crate) fn build(mut call: Call) -> Result<Response> {
 fn asked(call: &Call) -> Result<BuildImage> {
     let query = &call.query;
     let text = |key: &str| query.text(key).to_owned();
-    // As in docker: what is no number is none.
+    // As in docker: text that is not a number counts as 0.
     let number = |key: &str| query.text(key).parse::<i64>().unwrap_or(0);
     let named = |key: &str, other: &str| if query.text(key).is_empty() { text(other) } else { text(key) };
     let forcerm = query.flag("forcerm");

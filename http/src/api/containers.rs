@@ -132,7 +132,7 @@ pub(crate) fn start(mut call: Call) -> Result<Response> {
     if let Some(host_config) = start_body(&mut call)? {
         call.engine().container_set_host_config(&call.name, &host_config)?;
     }
-    // Nobody is attached by a start. Keys that are none are told all the same.
+    // A start attaches nobody. Keys that are not valid are refused all the same.
     DetachKeys::parse(call.query.text("detachKeys"))?;
     match call.engine().container_start(&call.name, None, None)?.changed {
         Changed::Yes => empty(204),
@@ -283,7 +283,7 @@ pub(crate) fn logs(call: Call) -> Result<Response> {
         since_ns: call.query.time("since")?.map_or(0, nanoseconds),
         tail: tail(call.query.text("tail")),
     };
-    // 0 is no bound, as for `since`.
+    // 0 sets no bound, as for `since`.
     let until_ns = call.query.time("until")?.map(nanoseconds).filter(|until| *until != 0).unwrap_or(i64::MAX);
     let form = LogFormat { timestamps: flag("timestamps"), details: flag("details") };
     let frames = frames(call.engine(), &call.name)?;
@@ -316,7 +316,7 @@ struct Told {
 }
 
 impl Told {
-    /// Gives all of it to `send`, in frames. What goes wrong stands in the stream. Errors: the client is gone.
+    /// Gives the whole log to `send`, in frames. Failures of the log are written into the stream. Errors: the client is gone.
     fn tell(mut self, op: Option<&Op>, mut send: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let mut bytes = Vec::new();
         while !self.log.ended() {
@@ -421,7 +421,7 @@ fn attached(call: Call, websocket: bool) -> Result<Response> {
     let plan = stream::Plan {
         frames,
         keys: detail.config.tty.then_some(keys),
-        settle: false,
+        waits_for_exit: false,
         unread: call.context.unread().clone(),
     };
     let take = move |socket: crate::message::Duplex| {

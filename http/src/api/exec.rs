@@ -52,11 +52,15 @@ pub(crate) fn start(mut call: Call) -> Result<Response> {
     }
     let frames = if start.tty { Frames::Raw } else { Frames::Multiplexed };
     let keys = DetachKeys::of_exec(&detail);
-    let plan =
-        stream::Plan { frames, keys: start.tty.then_some(keys), settle: true, unread: call.context.unread().clone() };
+    let plan = stream::Plan {
+        frames,
+        keys: start.tty.then_some(keys),
+        waits_for_exit: true,
+        unread: call.context.unread().clone(),
+    };
     let unread = plan.unread.clone();
     let (engine, id) = (call.engine(), &call.name);
-    // Before the answer goes out: who has it may resize and inspect the process at once.
+    // Before the answer is sent: a client that has the answer may resize and inspect the process at once.
     let [rows, cols] = start.console_size.map(|size| u16::try_from(size).unwrap_or(u16::MAX));
     let started = engine.exec_start(id, Some(Io { rows, cols, ..Io::default() }), None);
     if let Err(error) = &started

@@ -26,7 +26,7 @@ pub(crate) fn inspect(call: Call) -> Result<Response> {
 
 pub(crate) fn remove(call: Call) -> Result<Response> {
     match call.engine().volume_remove(&call.name) {
-        // Whoever removes by force does not ask whether there is one.
+        // A removal by force succeeds also if there is no such volume.
         Err(error) if call.query.flag("force") && error.kind() == coracle::ErrorKind::NotFound => empty(204),
         other => other.and_then(|()| empty(204)),
     }

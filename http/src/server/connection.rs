@@ -1,9 +1,9 @@
 //! One connection: request after request, until it closes or is taken over.
 
 use super::Limits;
-use super::head::{Bad, Framing, Head};
 use super::inbound::{BodyReader, Inbound, NoRequest};
 use super::outbound::{self, Chunks, Manner, Pieces};
+use super::request_head::{Bad, Framing, Head};
 use crate::lock;
 use crate::message::{Body, BodyOut, Client, Duplex, Headers, Produce, Request, Response, WriteDocument};
 use crate::router::Router;
@@ -38,9 +38,9 @@ pub(super) struct Connection<'a> {
 enum Next {
     /// Another request may follow.
     Again,
-    /// It closes; what was sent must arrive.
+    /// The connection closes after all sent bytes have arrived.
     Close,
-    /// It is broken off, so that the client sees that the answer is not whole.
+    /// The connection is broken off, so that the client sees that the answer is not whole.
     Break,
 }
 
@@ -83,7 +83,7 @@ impl<'a> Connection<'a> {
         Instant::now() + self.limits.answer_time
     }
 
-    /// Answers bytes that are no request.
+    /// Answers bytes that are not a request.
     fn refuse(&self, bad: &Bad) -> Next {
         let mut headers = Headers::new();
         headers.add("Content-Type", "text/plain; charset=utf-8");

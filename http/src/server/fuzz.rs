@@ -1,7 +1,7 @@
 //! The doors of the server: see `crate::fuzz`.
 
-use super::head::{self, Framing};
 use super::inbound::{BodyReader, Inbound};
+use super::request_head::{self, Framing};
 use crate::socket::Socket;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,10 +10,10 @@ use std::time::Duration;
 
 /// A head, whole and in pieces: both ways the same is read.
 pub(crate) fn head(data: &[u8]) {
-    let whole = head::end(data, 0);
+    let whole = request_head::end(data, 0);
     let mut seen = 0;
     for upto in 0..=data.len() {
-        match head::end(&data[..upto], seen) {
+        match request_head::end(&data[..upto], seen) {
             Ok(None) => seen = upto,
             other => {
                 assert_eq!(other, whole);
@@ -22,7 +22,7 @@ pub(crate) fn head(data: &[u8]) {
         }
     }
     let Ok(Some(length)) = whole else { return };
-    if let Ok(head) = head::parse(&data[..length]) {
+    if let Ok(head) = request_head::parse(&data[..length]) {
         assert!(head.target.bytes().all(|byte| byte.is_ascii_graphic()));
         assert!(head.headers.all("host").count() <= 1);
         let sized = matches!(head.framing, Framing::Length(length) if length > 0);

@@ -1,6 +1,6 @@
 //! The reading side of a connection: what has arrived, and the body of the request that is being answered.
 
-use super::head::{self, Bad, Framing, Head};
+use super::request_head::{self, Bad, Framing, Head};
 use crate::lock;
 use crate::socket::Socket;
 use std::io::{self, Read};
@@ -28,7 +28,7 @@ enum BodyState {
     ChunkHead,
     /// All is read.
     Done,
-    /// It is malformed or cut: nothing after it can be understood.
+    /// The body is malformed or cut: nothing behind it can be understood.
     Broken,
 }
 
@@ -56,8 +56,8 @@ impl Inbound {
         let mut seen = 0;
         loop {
             self.skip_empty_lines(&mut seen);
-            if let Some(length) = head::end(&self.bytes, seen).map_err(NoRequest::Bad)? {
-                let head = head::parse(&self.bytes[..length]).map_err(NoRequest::Bad)?;
+            if let Some(length) = request_head::end(&self.bytes, seen).map_err(NoRequest::Bad)? {
+                let head = request_head::parse(&self.bytes[..length]).map_err(NoRequest::Bad)?;
                 self.at = length;
                 self.body = match head.framing {
                     Framing::Length(0) => BodyState::Done,
@@ -84,7 +84,7 @@ impl Inbound {
         }
     }
 
-    /// A few empty lines before a request are no harm: old clients send one after a body.
+    /// A few empty lines before a request are passed over: old clients send one after a body.
     fn skip_empty_lines(&mut self, seen: &mut usize) {
         for _ in 0..4 {
             if self.bytes.starts_with(b"\r\n") {
@@ -105,9 +105,9 @@ impl Inbound {
         Ok(got)
     }
 
-    /// The bytes that arrived beyond the request: the beginning of the conversation that takes the connection over. A body is no
-    /// part of it (dockerode sends the query of an attach once more as one); of one in chunks, whose end may never come,
-    /// what arrived is left out, as dockerd does.
+    /// The bytes that arrived behind the request: the beginning of the stream that takes the connection over. The
+    /// request's body does not belong to the stream (dockerode sends the query of an attach once more as a body). The end
+    /// of a body in chunks may never come, so the bytes of it that arrived are left out, as dockerd does.
     pub(super) fn early(&mut self, most: usize, deadline: Instant) -> Vec<u8> {
         match self.body {
             BodyState::Rest(_) => drop(self.finish(most, deadline)),

@@ -70,7 +70,7 @@ pub(super) enum Listener {
 }
 
 impl Listener {
-    /// Binds; `tcp`: who connects over TCP is known, or need not be.
+    /// Binds; `tcp`: clients over TCP are authenticated, or the host allowed clients that are not.
     pub(super) fn bind(address: &Address, tcp: bool) -> Result<Listener> {
         match address {
             Address::Unix(path) => bind_unix(path),
@@ -84,8 +84,8 @@ impl Listener {
         }
     }
 
-    /// Takes a listening socket that another program made; `tcp` as in [`Listener::bind`]. Who may connect to a Unix socket
-    /// is for that program to say.
+    /// Takes a listening socket that another program made; `tcp` as in [`Listener::bind`]. That program decides which
+    /// users may connect to a Unix socket.
     pub(super) fn adopt(socket: OwnedFd, tcp: bool) -> Result<Listener> {
         let unusable = || Error::invalid("an inherited socket is not a Unix or TCP socket that listens for streams");
         let kind = getsockopt(&socket, sockopt::SockType).map_err(|_| unusable())?;

@@ -3,11 +3,11 @@
 mod connection;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
-mod head;
 mod inbound;
 mod listen;
 mod outbound;
 mod peer;
+mod request_head;
 #[cfg(feature = "tls")]
 mod tls;
 
@@ -50,7 +50,7 @@ pub struct Limits {
     pub idle_time: Duration,
     /// Silence inside the body of a document.
     pub body_silence: Duration,
-    /// Time that an answer which is no stream may take to go out.
+    /// Time within which an answer that is not a stream must have been sent.
     pub answer_time: Duration,
     /// TLS handshakes at the same time. Above it the oldest one is broken off: a client needs a moment for its own.
     pub handshakes: usize,
@@ -82,8 +82,8 @@ impl Default for Limits {
 pub struct ServerOptions {
     /// Bounds.
     pub limits: Limits,
-    /// Serve TCP without TLS, also on loopback. Nothing authenticates who connects (every user and, with the host's
-    /// network, every container of this machine reaches its loopback), and whoever reaches the engine is root here.
+    /// Serve TCP without TLS, also on loopback. Nothing authenticates the clients (every user and, with the host's
+    /// network, every container of this machine reaches its loopback), and a client of the engine can become root here.
     pub insecure_tcp: bool,
     /// Serve TCP with TLS.
     pub tls: Option<Tls>,
@@ -117,7 +117,7 @@ struct Shared {
 struct Open {
     next: u64,
     connections: HashMap<u64, Seen>,
-    /// Those that still prove who they are, the oldest first.
+    /// The connections whose TLS handshake is not done, the oldest first.
     handshakes: BTreeMap<u64, Arc<Socket>>,
     over: bool,
 }
@@ -131,7 +131,7 @@ struct Seen {
 /// The state of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Doing {
-    /// It waits for a request, since then.
+    /// The connection has waited for a request since then.
     Waits(Instant),
     Answers,
     /// The answer is whole and goes to the client: it waits for the next request in a moment. A client may have read the
@@ -417,7 +417,7 @@ fn refuse(socket: &Socket) {
     let answer = Response::new(503, Vec::new()).with("Content-Type", "application/json");
     let manner = Manner { old: false, head_only: false, keep_alive: false };
     let body = b"{\"message\":\"too many connections\"}\n";
-    // It must not keep the server: what does not fit into the socket at once is not sent.
+    // The refused client must not keep the server: bytes that do not fit into the socket at once are not sent.
     let _ = outbound::whole(socket, (503, None), &answer.headers, body, manner, Instant::now());
 }
 

@@ -18,11 +18,11 @@ pub enum Peer {
 /// A process and its user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Credentials {
-    /// Its number; 0: it is not of this PID namespace.
+    /// The process's number; 0: the process is outside of this PID namespace.
     pub pid: i32,
-    /// Its effective user.
+    /// The effective user.
     pub uid: u32,
-    /// Its effective group.
+    /// The effective group.
     pub gid: u32,
 }
 

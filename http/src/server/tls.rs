@@ -202,7 +202,7 @@ impl Carrier {
                 match send_now(self.near.as_fd(), &self.plain, false) {
                     Ok(sent) => drop(self.plain.drain(..sent)),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                    // Nobody listens there any more: the rest of what the client says goes nowhere.
+                    // Nobody reads there any more: the rest of the client's bytes is dropped.
                     Err(_) => self.plain.clear(),
                 }
             }
@@ -214,7 +214,7 @@ impl Carrier {
                 Ok(0) => self.client_said_all = true,
                 Ok(count) => self.plain.extend_from_slice(&piece[..count]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // It closed without the word that ends TLS. HTTP sees by itself what is not whole.
+                // The client closed without the alert that ends TLS. HTTP detects a request that is cut.
                 Err(_) => self.client_said_all = true,
             }
         }

@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn create_is_lifted() {
-        // Whoever says it, at whatever version, wants it: clients that remove by themselves send false.
+        // True counts at every version: clients that remove containers by themselves send false.
         let text = "{\"HostConfig\":{\"CpuShares\":1,\"AutoRemove\":true}}";
         assert_eq!(lifted("1.18", text), json!({"HostConfig": {"CpuShares": 2, "AutoRemove": true}}));
         assert_eq!(lifted("1.24", text), json!({"HostConfig": {"CpuShares": 1, "AutoRemove": true}}));

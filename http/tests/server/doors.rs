@@ -1,4 +1,4 @@
-//! The three doors: sockets and who may bind them, one request in process, a private socket.
+//! The three doors: sockets and the users that may bind them, one request in process, a private socket.
 
 use crate::support::{Scratch, engine, rest, serve, until};
 use coracle::{ErrorKind, Op};

@@ -180,7 +180,7 @@ fn parameters_that_are_not_here_are_named() {
             assert!(status != 501, "{route} {name}: {status} {body}");
         }
     }
-    // Keys of a start that are none.
+    // Keys of a start that are not valid.
     for (status, body) in ask("POST", "/containers/x/start", "detachKeys=!!!") {
         assert!(status == 400 && body.contains("Invalid detach keys (!!!) provided"), "{status} {body}");
     }

@@ -242,7 +242,7 @@ impl Steps {
         let mut magic = [0; MAGIC.len()];
         file.read_exact(&mut magic).map_err(|_| damaged("it is too short"))?;
         if magic != MAGIC {
-            return Err(damaged("it is none, or of another version"));
+            return Err(damaged("it is not a recipe, or of another version"));
         }
         Ok(Steps(BufReader::with_capacity(128 << 10, ZlibDecoder::new(file))))
     }
