@@ -15,6 +15,8 @@ mod object;
 mod output;
 mod pack;
 mod talk;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use address::Remote;
 pub(crate) use archive::Files;

@@ -10,7 +10,8 @@ use super::output::{Body, Name, Output, PIECE, Work, damaged};
 use crate::error::{Error, Result};
 use crate::op::Op;
 use crate::walls::Wall;
-use flate2::bufread::ZlibDecoder;
+use flate2::{Decompress, FlushDecompress, Status};
+use std::borrow::BorrowMut;
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -18,7 +19,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 /// Longest chain of differences: git makes chains of 50, and none above this.
-const MAX_DEPTH: usize = 4095;
+pub(super) const MAX_DEPTH: usize = 4095;
 /// A base of at most this size is also kept in memory; behind other differences, less.
 /// Of 4,095 that build on each other the bodies take 9 times as much together.
 const IN_MEMORY: u64 = 128 << 10;
@@ -44,7 +45,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Kind::Commit => "commit",
             Kind::Tree => "tree",
@@ -89,6 +90,7 @@ impl Pack {
             file: &file,
             full: &full,
             end: 0,
+            inflater: Inflater::new(&file),
             work,
             objects: vec![],
             begins: vec![],
@@ -110,7 +112,10 @@ impl Pack {
     /// The content of an object.
     pub(super) fn content(&self, object: &Object) -> Box<dyn Read + '_> {
         match object.place {
-            Place::Packed(offset) => Box::new(inflated(&self.file, offset).take(object.size)),
+            Place::Packed(offset) => {
+                let input = BufReader::with_capacity(AT_ONCE, At { file: &self.file, offset });
+                Box::new(Inflated { zlib: Decompress::new(true), input }.take(object.size))
+            }
             Place::Full(offset) => Box::new(At { file: &self.full, offset }.take(object.size)),
         }
     }
@@ -130,8 +135,59 @@ impl Read for At<'_> {
     }
 }
 
-fn inflated(file: &File, offset: u64) -> ZlibDecoder<BufReader<At<'_>>> {
-    ZlibDecoder::new(BufReader::with_capacity(16 << 10, At { file, offset }))
+/// Bytes of a compressed content that are read at once.
+const AT_ONCE: usize = 16 << 10;
+
+/// Decompresses the contents of a pack one after the other, with one state and one buffer. A state for each content would
+/// be freed between contents that stay in memory, and leave holes there.
+struct Inflater<'a> {
+    zlib: Decompress,
+    input: BufReader<At<'a>>,
+}
+
+impl<'a> Inflater<'a> {
+    fn new(file: &'a File) -> Inflater<'a> {
+        let input = BufReader::with_capacity(AT_ONCE, At { file, offset: 0 });
+        Inflater { zlib: Decompress::new(true), input }
+    }
+
+    /// The content at an offset of the pack.
+    fn at(&mut self, offset: u64) -> Inflated<&mut Decompress, &mut BufReader<At<'a>>> {
+        self.input.consume(self.input.buffer().len());
+        self.input.get_mut().offset = offset;
+        self.zlib.reset(true);
+        Inflated { zlib: &mut self.zlib, input: &mut self.input }
+    }
+
+    /// The content that comes next in `input`, which then stands behind it.
+    fn next<R: BufRead>(&mut self, input: R) -> Inflated<&mut Decompress, R> {
+        self.zlib.reset(true);
+        Inflated { zlib: &mut self.zlib, input }
+    }
+}
+
+/// Reads a compressed content, and no byte behind it.
+struct Inflated<Z, R> {
+    zlib: Z,
+    input: R,
+}
+
+impl<Z: BorrowMut<Decompress>, R: BufRead> Read for Inflated<Z, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let zlib = self.zlib.borrow_mut();
+        loop {
+            let input = self.input.fill_buf()?;
+            let is_end = input.is_empty();
+            let flush = if is_end { FlushDecompress::Finish } else { FlushDecompress::None };
+            let (taken, given) = (zlib.total_in(), zlib.total_out());
+            let status = zlib.decompress(input, buffer, flush)?;
+            self.input.consume((zlib.total_in() - taken) as usize);
+            let given = (zlib.total_out() - given) as usize;
+            if given > 0 || is_end || buffer.is_empty() || status == Status::StreamEnd {
+                return Ok(given);
+            }
+        }
+    }
 }
 
 /// A pack that is being read.
@@ -140,6 +196,7 @@ struct Reading<'a> {
     full: &'a File,
     /// Of the second file.
     end: u64,
+    inflater: Inflater<'a>,
     work: Work<'a>,
     /// In the order of the pack.
     objects: Vec<Object>,
@@ -211,7 +268,7 @@ impl<'a> Reading<'a> {
         };
         let offset = position(input);
         let mut name = kind.map(|kind| Name::new(kind.name(), size));
-        drain(ZlibDecoder::new(&mut *input), size, |bytes| {
+        drain(self.inflater.next(&mut *input), size, |bytes| {
             if let Some(name) = &mut name {
                 name.update(bytes);
             }
@@ -289,7 +346,7 @@ impl<'a> Reading<'a> {
             return Err(damaged("a base is a difference"));
         };
         let mut output = Output::new(self.full, self.end, Name::new(kind.name(), size), size, IN_MEMORY, &self.work);
-        drain(inflated(self.file, at), size, |bytes| output.write(bytes))?;
+        drain(self.inflater.at(at), size, |bytes| output.write(bytes))?;
         let (body, _) = output.end()?;
         self.end += body.size;
         self.objects[index].place = Place::Full(body.offset);
@@ -297,7 +354,7 @@ impl<'a> Reading<'a> {
     }
 
     fn difference(&mut self, at: u64, size: u64, level: &Level<'_>, in_memory: u64) -> Result<(Body<'a>, Id)> {
-        let mut told = BufReader::with_capacity(4 << 10, inflated(self.file, at).take(size));
+        let mut told = BufReader::with_capacity(4 << 10, self.inflater.at(at).take(size));
         let (from, to) = delta::sizes(&mut told)?;
         if from != level.body.size {
             return Err(delta::damaged());
@@ -360,145 +417,5 @@ fn drain(mut content: impl Read, size: u64, mut take: impl FnMut(&[u8]) -> Resul
             return Ok(());
         }
         take(&buffer[..read])?;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::git::Files;
-    use std::io::Write;
-
-    const LIMITS: Limits = Limits { objects: 5000, bytes: 1 << 20, lists: 1 << 16, files: 1000 };
-
-    fn file() -> File {
-        let shm = crate::kernel::tree::open_dir("/dev/shm".as_ref()).unwrap();
-        File::from(crate::kernel::tree::unnamed_file(std::os::fd::AsFd::as_fd(&shm)).unwrap())
-    }
-
-    fn read(objects: &[Vec<u8>]) -> Result<Pack> {
-        read_with(objects, &LIMITS)
-    }
-
-    fn read_with(objects: &[Vec<u8>], limits: &Limits) -> Result<Pack> {
-        let head = [&b"PACK\0\0\0\x02"[..], &(objects.len() as u32).to_be_bytes()].concat();
-        let pack = file();
-        pack.write_all_at(&[&head[..], &objects.concat(), &[0; 20]].concat(), 0).unwrap();
-        Pack::read(pack, file(), limits, None)
-    }
-
-    /// An object: its kind, what stands before its content, its content.
-    fn object(kind: u8, before: &[u8], content: &[u8]) -> Vec<u8> {
-        let (mut rest, mut head) = (content.len() >> 4, vec![kind << 4 | (content.len() & 15) as u8]);
-        while rest > 0 {
-            *head.last_mut().unwrap() |= 0x80;
-            head.push((rest & 0x7f) as u8);
-            rest >>= 7;
-        }
-        let mut packed = flate2::write::ZlibEncoder::new([&head[..], before].concat(), flate2::Compression::fast());
-        packed.write_all(content).unwrap();
-        packed.finish().unwrap()
-    }
-
-    fn id(kind: Kind, content: &[u8]) -> Id {
-        let mut name = Name::new(kind.name(), content.len() as u64);
-        name.update(content);
-        name.end().unwrap()
-    }
-
-    fn content(pack: &Pack, id: &Id) -> Vec<u8> {
-        let mut bytes = vec![];
-        pack.content(pack.find(id).unwrap()).read_to_end(&mut bytes).unwrap();
-        bytes
-    }
-
-    #[test]
-    fn differences_of_both_kinds() {
-        let base = object(3, b"", b"abcdef");
-        // By its distance, and by its name, to a base that comes later.
-        let near = object(6, &[base.len() as u8], &[6, 5, 0x91, 1, 3, 2, b'X', b'Y']);
-        let far = object(7, &id(Kind::Blob, b"bcdXY"), &[5, 6, 0x90, 5, 1, b'!']);
-        let pack = read(&[base.clone(), near, far]).unwrap();
-        assert_eq!(content(&pack, &id(Kind::Blob, b"abcdef")), b"abcdef");
-        assert_eq!(content(&pack, &id(Kind::Blob, b"bcdXY")), b"bcdXY");
-        assert_eq!(content(&pack, &id(Kind::Blob, b"bcdXY!")), b"bcdXY!");
-        assert!(pack.find(&id(Kind::Tree, b"abcdef")).is_none());
-        // A base that a pack has twice.
-        let near = object(7, &id(Kind::Blob, b"abcdef"), &[6, 1, 0x90, 1]);
-        let pack = read(&[base.clone(), near, base]).unwrap();
-        assert_eq!(content(&pack, &id(Kind::Blob, b"a")), b"a");
-    }
-
-    #[test]
-    fn chains_and_sizes_are_bounded() {
-        let mut chain = vec![object(3, b"", b"abc")];
-        for number in 0..MAX_DEPTH + 1 {
-            let far = [chain[number].len() as u8];
-            chain.push(object(6, &far, &[3, 3, 0x90, 3]));
-        }
-        let all = read(&chain).err().unwrap();
-        assert!(all.message().contains("a chain of more than 4095"), "{all}");
-        chain.pop();
-        read(&chain).unwrap();
-        // 10 steps of 64 KiB each, again and again: each object has little in the pack.
-        let base = vec![b'a'; 1 << 16];
-        let steps = [&[0x80, 0x80, 4, 0x80, 0x80, 0x28][..], &[0x80; 10]].concat();
-        let mut objects = vec![object(3, b"", &base)];
-        for _ in 0..3 {
-            objects.push(object(7, &id(Kind::Blob, &base), &steps));
-        }
-        let all = read(&objects).err().unwrap();
-        assert!(all.message().contains("more than 1048576 bytes together"), "{all}");
-        objects.truncate(2);
-        let pack = read(&objects).unwrap();
-        assert_eq!(content(&pack, &id(Kind::Blob, &base.repeat(10))).len(), 10 << 16);
-    }
-
-    /// One byte of a large base after the other costs no read of the file each.
-    #[test]
-    fn small_pieces_of_a_large_base_are_read_together() {
-        const BASE: usize = 300 << 10;
-        const PIECES: usize = 150_000;
-        let base: Vec<u8> = (0..BASE).map(|at| (at * at % 251) as u8).collect();
-        // The sizes, then at each step one byte, at a place of three bytes.
-        let mut steps = vec![0x80 | (BASE & 0x7f) as u8, 0x80 | (BASE >> 7 & 0x7f) as u8, (BASE >> 14) as u8];
-        steps.extend([0x80 | (PIECES & 0x7f) as u8, 0x80 | (PIECES >> 7 & 0x7f) as u8, (PIECES >> 14) as u8]);
-        let places: Vec<usize> =
-            (0..PIECES).map(|piece| if piece % 1000 == 0 { BASE - 1 - piece } else { 2 * piece }).collect();
-        for place in &places {
-            let [a, b, c, ..] = place.to_le_bytes();
-            steps.extend([0x97, a, b, c, 1]);
-        }
-        let wanted: Vec<u8> = places.iter().map(|place| base[*place]).collect();
-        let objects = [object(3, b"", &base), object(7, &id(Kind::Blob, &base), &steps)];
-        let reads = || -> u64 {
-            let text = std::fs::read_to_string("/proc/thread-self/io").unwrap();
-            text.lines().find_map(|line| line.strip_prefix("syscr: ")).unwrap().parse().unwrap()
-        };
-        let before = reads();
-        let limits = Limits { bytes: 4 << 20, ..LIMITS };
-        let pack = read_with(&objects, &limits).unwrap();
-        let reads = reads() - before;
-        assert_eq!(content(&pack, &id(Kind::Blob, &wanted)), wanted);
-        assert!(reads < 10_000, "{reads} reads");
-    }
-
-    /// Ten directories that are one, in ten directories that are one: few objects, and files without end.
-    #[test]
-    fn a_small_pack_does_not_become_a_large_tar() {
-        let blob = id(Kind::Blob, b"x");
-        let mut tree = [b"100644 f\0", &blob[..]].concat();
-        let mut objects = vec![object(3, b"", b"x"), object(2, b"", &tree)];
-        for _ in 0..10 {
-            let below = id(Kind::Tree, &tree);
-            tree = (0..10).flat_map(|n| [format!("40000 d{n}\0").as_bytes(), &below].concat()).collect();
-            objects.push(object(2, b"", &tree));
-        }
-        let commit = format!("tree {}\ncommitter A <a> 5 +0000\n\nwords", crate::hex::encode(&id(Kind::Tree, &tree)));
-        objects.push(object(1, b"", commit.as_bytes()));
-        let pack = read(&objects).unwrap();
-        let mut files = Files::new(&pack, &id(Kind::Commit, commit.as_bytes()), "", LIMITS).unwrap();
-        assert!(std::io::copy(&mut files, &mut std::io::sink()).is_err());
-        assert!(files.failed().unwrap_err().message().contains("too many files"));
     }
 }
