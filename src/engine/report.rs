@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 /// The end of the errors of an open.
 const HINT: &str = "'coracle check' names every need of the host, and its cure";
 
-/// Looks at everything that an engine on these options needs of the host, changes nothing that stays, and needs no root.
+/// Checks all that an engine with these options needs of the host. The check leaves no change behind, and works without the
+/// rights of root.
 ///
 /// ```
 /// use coracle::model::NeedState;

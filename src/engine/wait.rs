@@ -63,7 +63,8 @@ impl Engine {
         self.container_wait_begin(id, condition)?.wait(op)
     }
 
-    /// Begins a wait, so that the caller misses no end: begin, start the container, then call [`ContainerWait::wait`].
+    /// Begins a wait. A caller that begins it before it starts the container misses no end, however short the run is; then
+    /// it calls [`ContainerWait::wait`].
     ///
     /// Errors: no such container, also if it has ended and has `HostConfig.AutoRemove`.
     pub fn container_wait_begin(&self, id: &str, condition: WaitCondition) -> Result<ContainerWait> {
@@ -87,8 +88,7 @@ impl Engine {
 }
 
 impl ContainerWait {
-    /// Waits; returns the exit code of the end that ended the wait, or of the last end before the removal; 0 if the
-    /// container never ran.
+    /// Waits, and returns the exit code of the container's last run; 0 if the container never ran.
     ///
     /// Errors: `op` ended.
     pub fn wait(mut self, op: Option<&Op>) -> Result<ContainerWaited> {

@@ -74,8 +74,9 @@ pub(crate) struct Group {
     pub dir: PathBuf,
     /// The options with which `mount -t cgroup` shows this hierarchy, such as `memory` or `none,name=systemd`; empty for v2.
     pub mount_options: String,
-    /// The directory below /sys/fs/cgroup in the container. Empty: at /sys/fs/cgroup itself (pure v2), or not shown at
-    /// all (the v2 hierarchy beside v1 ones, which only the engine uses).
+    /// The directory below /sys/fs/cgroup at which the container sees the hierarchy. Empty on a host with v2 alone, where the
+    /// container sees it at /sys/fs/cgroup itself. Empty also for the v2 hierarchy beside v1 hierarchies: the container
+    /// does not see it.
     pub mount_name: String,
     /// Names below /sys/fs/cgroup that are links to `mount_name`.
     pub links: Vec<String>,
