@@ -77,6 +77,25 @@ impl ErrorKind {
     }
 }
 
+/// A circumstance by which the library itself decides what follows. Messages are for people, and are never compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// A registry wants a user and a password, and the request has none.
+    NoCredentials,
+    /// A registry does not know the repository.
+    NameUnknown,
+    /// A registry knows the repository, but not the manifest.
+    ManifestUnknown,
+    /// A git server does not have the commit.
+    CommitUnknown,
+    /// The next stage of a pipeline ended, and has the error that says why.
+    HungUp,
+    /// An entry of an archive, which the message names already.
+    NamedEntry,
+    /// The values of a build's instructions take too much memory.
+    ValuesTooLarge,
+}
+
 /// The longest message, in bytes. Messages repeat words of requests and images, which may be of any length.
 const LONGEST: usize = 4096;
 /// Bytes that stay at the end of a long message, which has the reason.
@@ -110,6 +129,7 @@ pub struct Error {
     message: String,
     errno: Option<i32>,
     exit_code: Option<i32>,
+    cause: Option<Cause>,
 }
 
 /// The library's result.
@@ -118,7 +138,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 impl Error {
     /// An error of `kind` with a one-line message.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error { kind, area: "", message: bounded(message.into()), errno: None, exit_code: None }
+        Error { kind, area: "", message: bounded(message.into()), errno: None, exit_code: None, cause: None }
     }
     /// [`ErrorKind::Invalid`].
     pub fn invalid(message: impl Into<String>) -> Error {
@@ -136,6 +156,10 @@ impl Error {
     pub fn internal(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Internal, message)
     }
+    /// A mistake in a request that dockerd answers with status 500, not 400: the status is part of the contract.
+    pub(crate) fn internal_as_dockerd(area: &'static str, message: impl Into<String>) -> Error {
+        Error::internal(message).in_area(area)
+    }
     /// [`ErrorKind::Unsupported`].
     pub fn unsupported(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Unsupported, message)
@@ -150,7 +174,7 @@ impl Error {
         let text = reason.to_string();
         let text = text.split(" (os error").next().unwrap_or_default().to_lowercase();
         let message = bounded(format!("{what}: {text}"));
-        Error { kind: ErrorKind::Io, area: "", message, errno: Some(errno), exit_code: None }
+        Error { kind: ErrorKind::Io, area: "", message, errno: Some(errno), exit_code: None, cause: None }
     }
     /// [`ErrorKind::Io`] from the standard library's error; `what` names the attempt.
     pub fn io(what: impl fmt::Display, error: &std::io::Error) -> Error {
@@ -173,6 +197,15 @@ impl Error {
     pub(crate) fn with_exit_code(mut self, code: i32) -> Error {
         self.exit_code = Some(code);
         self
+    }
+    /// Returns this error with the circumstance that [`Error::cause`] answers.
+    pub(crate) fn caused_by(mut self, cause: Cause) -> Error {
+        self.cause = Some(cause);
+        self
+    }
+    /// The circumstance by which the library itself decides, if there is one.
+    pub(crate) fn cause(&self) -> Option<Cause> {
+        self.cause
     }
     /// Returns this error with `context: ` before its message.
     pub fn context(mut self, context: impl fmt::Display) -> Error {

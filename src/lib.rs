@@ -46,6 +46,8 @@ mod tls;
 mod volume;
 
 #[doc(hidden)]
+pub use coracle_monitor::text::civil as date_of;
+#[doc(hidden)]
 pub use coracle_monitor::walls;
 #[doc(hidden)]
 pub use kernel::memory::{give_memory_back, held_memory, hold_little_memory};

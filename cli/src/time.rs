@@ -13,7 +13,7 @@ pub fn now_ns() -> i64 {
 pub fn rfc3339(ns: i64) -> String {
     let (seconds, fraction) = (ns.div_euclid(SECOND), ns.rem_euclid(SECOND));
     let (days, of_day) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let (year, month, day) = civil(days);
+    let (year, month, day) = coracle::date_of(days);
     let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{fraction:09}Z")
 }
@@ -116,20 +116,7 @@ pub fn duration(text: &str) -> Option<i64> {
     (!text.is_empty()).then_some(total as i64)
 }
 
-/// Year, month and day of a day number since 1970 (the proleptic Gregorian calendar, in years that begin in March).
-fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
-}
-
-/// The inverse of [`civil`].
+/// The number of a day since 1970 from its year, month and day: the inverse of [`coracle::date_of`].
 fn days_of(year: i64, month: i64, day: i64) -> i64 {
     let year = year - i64::from(month <= 2);
     let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));

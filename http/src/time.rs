@@ -13,7 +13,7 @@ pub(crate) fn http_now() -> String {
 fn http_date(seconds: i64) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let (year, month, day) = civil(seconds.div_euclid(DAY));
+    let (year, month, day) = coracle::date_of(seconds.div_euclid(DAY));
     let clock = seconds.rem_euclid(DAY);
     format!(
         "{}, {day:02} {} {year:04} {:02}:{:02}:{:02} GMT",
@@ -28,20 +28,6 @@ fn http_date(seconds: i64) -> String {
 /// The present in nanoseconds since 1970.
 pub(crate) fn now_ns() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX))
-}
-
-/// Year, month and day of a day number since 1970-01-01 in the Gregorian calendar (years count from March here, so that
-/// the leap day is a year's last).
-fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let of_era = days.rem_euclid(146_097);
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    (year + era * 400 + i64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ use step_containers::StepContainers;
 use variables::Variables;
 
 /// Takes progress messages; an error ends the build.
-pub(crate) type Tell<'a> = &'a mut dyn FnMut(Progress) -> Result<()>;
+pub(crate) type OnProgress<'a> = &'a mut dyn FnMut(Progress) -> Result<()>;
 
 /// The files that the instructions of a build copy from.
 ///
@@ -106,12 +106,12 @@ pub(crate) fn build<'a>(
     shop: Workshop<'a>,
     request: &'a BuildImage,
     context: Context<'_>,
-    tell: Tell<'a>,
+    on_progress: OnProgress<'a>,
     op: Option<&'a Op>,
 ) -> Result<String> {
     let names = check(request)?;
     let building = shop.images.builds.begin(&request.cachefrom)?;
-    let out = Output::new(tell, request.q);
+    let out = Output::new(on_progress, request.q);
     let mut build = Build {
         job: Job { shop, request, building, out, op },
         context: None,

@@ -1,34 +1,34 @@
 //! The output of a build, in the classic builder's words and pieces.
 
-use super::{Tell, short};
+use super::{OnProgress, short};
 use crate::error::Result;
 use crate::model::Progress;
 use serde_json::json;
 use std::collections::VecDeque;
 
 /// Most messages of a quiet build that are kept for the case that it fails.
-const MAX_KEPT: usize = 100_000;
+const MAX_LAST: usize = 100_000;
 /// Most bytes of them.
-const MAX_KEPT_BYTES: usize = 8 << 20;
+const MAX_LAST_BYTES: usize = 8 << 20;
 
 pub(super) struct Output<'a> {
-    tell: Tell<'a>,
+    on_progress: OnProgress<'a>,
     /// Of a quiet build: what it would have said.
-    kept: Option<Kept>,
+    last: Option<LastMessages>,
 }
 
 /// The last messages, the oldest first.
 #[derive(Default)]
-struct Kept {
+struct LastMessages {
     messages: VecDeque<Progress>,
     bytes: usize,
 }
 
-impl Kept {
+impl LastMessages {
     fn push(&mut self, message: Progress) {
         self.bytes += size(&message);
         self.messages.push_back(message);
-        while self.messages.len() > MAX_KEPT || self.bytes > MAX_KEPT_BYTES {
+        while self.messages.len() > MAX_LAST || self.bytes > MAX_LAST_BYTES {
             let Some(oldest) = self.messages.pop_front() else { break };
             self.bytes -= size(&oldest);
         }
@@ -40,15 +40,15 @@ fn size(message: &Progress) -> usize {
 }
 
 impl<'a> Output<'a> {
-    pub(super) fn new(tell: Tell<'a>, quiet: bool) -> Output<'a> {
-        Output { tell, kept: quiet.then(Kept::default) }
+    pub(super) fn new(on_progress: OnProgress<'a>, quiet: bool) -> Output<'a> {
+        Output { on_progress, last: quiet.then(LastMessages::default) }
     }
 
     pub(super) fn message(&mut self, message: Progress) -> Result<()> {
-        match &mut self.kept {
-            None => (self.tell)(message),
-            Some(kept) => {
-                kept.push(message);
+        match &mut self.last {
+            None => (self.on_progress)(message),
+            Some(last) => {
+                last.push(message);
                 Ok(())
             }
         }
@@ -80,7 +80,7 @@ impl<'a> Output<'a> {
 
     /// The end of a build that succeeded.
     pub(super) fn end(&mut self, id: &str) -> Result<()> {
-        match self.kept.take() {
+        match self.last.take() {
             None => Ok(()),
             Some(_) => self.line(format!("{id}\n")),
         }
@@ -88,7 +88,7 @@ impl<'a> Output<'a> {
 
     /// The end of one that failed.
     pub(super) fn give_up(&mut self) -> Result<()> {
-        for message in self.kept.take().unwrap_or_default().messages {
+        for message in self.last.take().unwrap_or_default().messages {
             self.message(message)?;
         }
         Ok(())

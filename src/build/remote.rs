@@ -5,7 +5,7 @@ use super::sources::{Found, own_file};
 use super::{Context, context, repository};
 use crate::error::{Error, Result};
 use crate::git::Remote;
-use crate::image::{ProgressReader, Reference, Say, beside};
+use crate::image::{ProgressReader, ProgressSender, Reference, beside};
 use crate::kernel::tree::{self, Time};
 use crate::model::PullImage;
 use crate::registry::{Download, Transport, auth_for, unescape, without_secrets};
@@ -74,12 +74,12 @@ fn take(
     limit: u64,
 ) -> Result<()> {
     let out = &mut job.out;
-    let tell = &mut |message| out.message(message);
-    beside(transport, tell, job.op, |say| pass_on(download, to, what, limit, &say))
+    let on_progress = &mut |message| out.message(message);
+    beside(transport, on_progress, job.op, |sender| pass_on(download, to, what, limit, &sender))
 }
 
-fn pass_on(download: &mut Download, to: &mut dyn Write, what: &str, limit: u64, say: &Say) -> Result<()> {
-    let mut told = ProgressReader::new(download, what, say);
+fn pass_on(download: &mut Download, to: &mut dyn Write, what: &str, limit: u64, sender: &ProgressSender) -> Result<()> {
+    let mut told = ProgressReader::new(download, what, sender);
     let (mut buffer, mut taken) = (vec![0; 128 << 10], 0u64);
     loop {
         let read = told.read(&mut buffer).map_err(|e| Error::internal(format!("{what}: {e}")))?;

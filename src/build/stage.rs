@@ -6,10 +6,8 @@ use super::copy::Sources;
 use super::state::State;
 use super::variables::{Seen, look_up};
 use super::{Build, check_architecture, short};
-use crate::buildfile::{
-    Budget, Command, Copy, Expander, Instruction, Stage, Step, is_too_much, parse_one, quoted, shown_list,
-};
-use crate::error::{Error, ErrorKind, Result};
+use crate::buildfile::{Budget, Command, Copy, Expander, Instruction, Stage, Step, parse_one, quoted, shown_list};
+use crate::error::{Cause, Error, ErrorKind, Result};
 use crate::log::Channel;
 use crate::model::{ContainerConfig, Healthcheck};
 use std::collections::BTreeMap;
@@ -175,7 +173,7 @@ impl Build<'_> {
     }
 
     fn run(&mut self, state: &mut State<'_>, command: &Command, args: &BTreeMap<String, String>) -> Result<()> {
-        let words = command.words(&state.config);
+        let words = command.argv(&state.config);
         let told: Vec<String> = args
             .iter()
             .filter(|(name, _)| state.args.is_told(name))
@@ -232,7 +230,7 @@ impl Build<'_> {
 /// Says at which line of the build file something became too large: the other errors of instructions tell of their
 /// text, as dockerd's do.
 pub(super) fn named(error: Error, line: usize) -> Error {
-    match line > 0 && is_too_much(&error) {
+    match line > 0 && error.cause() == Some(Cause::ValuesTooLarge) {
         true => error.context(format_args!("dockerfile line {line}")),
         false => error,
     }

@@ -20,7 +20,7 @@ pub(super) struct StepContainers {
 
 impl StepContainers {
     /// Removes the containers of the steps so far. One that cannot go stays the build's; the others go all the same.
-    pub(super) fn clear(&mut self, job: &mut Job<'_>, tell: bool) -> Result<()> {
+    pub(super) fn clear(&mut self, job: &mut Job<'_>, shows: bool) -> Result<()> {
         let mut result = Ok(());
         let mut stay = Vec::new();
         for container in std::mem::take(&mut self.list) {
@@ -29,7 +29,7 @@ impl StepContainers {
             } else {
                 Ok(())
             };
-            let told = match (&gone, tell) {
+            let told = match (&gone, shows) {
                 (Ok(()), true) => job.out.line(format!("Removing intermediate container {}\n", short(&container.id))),
                 _ => Ok(()),
             };

@@ -1,7 +1,7 @@
 //! The changes that instructions make to a configuration: as steps of a build, of a commit and of an import.
 
 use super::expand::{Expander, check_all};
-use super::go::{quoted, quoted_list, shown_duration, shown_list};
+use super::go_format::{quoted, quoted_list, shown_duration, shown_list};
 use super::instruction::{Command, Instruction};
 use crate::error::{Error, Result};
 use crate::kernel::path::clean;
@@ -26,7 +26,7 @@ pub(crate) fn of_env(env: &[String], name: &str) -> Option<String> {
 
 impl Command {
     /// The words that a command line becomes: one for the shell that says nothing is the shell alone.
-    pub(crate) fn words(&self, config: &ContainerConfig) -> Vec<String> {
+    pub(crate) fn argv(&self, config: &ContainerConfig) -> Vec<String> {
         match self.shell {
             true => [shell(config), self.words.clone()].concat(),
             false => self.words.clone(),
@@ -95,7 +95,7 @@ impl Instruction {
 }
 
 fn cmd(config: &mut ContainerConfig, command: &Command) -> String {
-    let words = command.words(config);
+    let words = command.argv(config);
     let comment = format!("CMD {}", quoted_list(&words));
     config.cmd = Some(words);
     comment
@@ -103,7 +103,7 @@ fn cmd(config: &mut ContainerConfig, command: &Command) -> String {
 
 /// `keeps_cmd`: the command was set beside this entry point; an earlier one belonged to another entry point.
 fn entrypoint(config: &mut ContainerConfig, command: &Command, keeps_cmd: bool) -> String {
-    let words = if command.words.is_empty() { Vec::new() } else { command.words(config) };
+    let words = if command.words.is_empty() { Vec::new() } else { command.argv(config) };
     let comment = format!("ENTRYPOINT {}", quoted_list(&words));
     config.entrypoint = if words.is_empty() { None } else { Some(words) };
     if !keeps_cmd {

@@ -1,7 +1,7 @@
 //! Variables and quotes: `$x`, `${x}`, `${x:-y}`, `${x:+y}`, `'as it is'`, `"with $x"`, escapes.
 
-use super::go::quoted;
-use crate::error::{Error, Result};
+use super::go_format::quoted;
+use crate::error::{Cause, Error, Result};
 use crate::walls::Wall;
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -29,21 +29,21 @@ impl Budget {
         let left = self.0.get().checked_sub(value.len());
         self.0.set(left.unwrap_or(0));
         match left.is_none() && Wall::BuildWords.stands() {
-            true => Err(Error::invalid(format!("its variables become more than {MAX_VALUES} bytes"))),
+            true => Err(too_large("its variables become")),
             false => Ok(value),
         }
     }
 }
 
-/// Whether an error says that values take too much.
-pub(crate) fn is_too_much(error: &Error) -> bool {
-    error.message().contains(&format!("more than {MAX_VALUES} bytes"))
+/// The error of values that take too much; the message begins with `what`.
+fn too_large(what: &str) -> Error {
+    Error::invalid(format!("{what} more than {MAX_VALUES} bytes")).caused_by(Cause::ValuesTooLarge)
 }
 
 /// Refuses variables (or their like: `what` says) that take too much together.
 pub(crate) fn check_all<'v>(what: &str, values: impl Iterator<Item = &'v str>) -> Result<()> {
     match values.map(str::len).sum::<usize>() > MAX_VALUES && Wall::BuildWords.stands() {
-        true => Err(Error::invalid(format!("{what} takes more than {MAX_VALUES} bytes"))),
+        true => Err(too_large(&format!("{what} takes"))),
         false => Ok(()),
     }
 }

@@ -1,7 +1,7 @@
 //! Instructions: a line's word, flags and arguments, checked as far as text can be.
 
 use super::expand::split_words;
-use super::go::{duration, quoted};
+use super::go_format::{duration, quoted};
 use super::lines::{Heredoc, Line, Source};
 use crate::error::{Error, Result};
 use crate::model::Healthcheck;

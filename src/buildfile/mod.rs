@@ -8,14 +8,14 @@ mod apply;
 mod expand;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
-mod go;
+mod go_format;
 mod ignore;
 mod instruction;
 mod lines;
 
 pub(crate) use apply::{of_env, shell};
-pub(crate) use expand::{Budget, Expander, check_all, is_too_much};
-pub(crate) use go::{quoted, shown_list};
+pub(crate) use expand::{Budget, Expander, check_all};
+pub(crate) use go_format::{quoted, shown_list};
 pub(crate) use ignore::{Patterns, glob};
 pub(crate) use instruction::{Command, Copy, Instruction, Stage, Step, parse_changes, parse_one, parse_stages};
 pub(crate) use lines::{Heredoc, Source};

@@ -100,7 +100,7 @@ impl Place {
         start(waiting, &compile(&container), boot).map_err(|failed| match failed {
             StartError::Engine(error) | StartError::Unheard(error) => error,
             StartError::Late => late(),
-            StartError::Step(failure, sentence) => Error::os(&sentence, failure.errno),
+            StartError::Step(failure, step) => Error::os(&step.description, failure.errno),
         })
     }
 

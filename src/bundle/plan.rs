@@ -117,7 +117,7 @@ impl Made<'_> {
                 resolver: None,
                 networks: Vec::new(),
                 firewall_end: Vec::new(),
-                hold: None,
+                port_reservation: None,
                 namespace_count: namespaces.fds.len() as u32,
                 cgroups: self.cgroups(&rules)?,
                 rights: rights(process, config.linux.seccomp.as_ref())?,

@@ -132,7 +132,7 @@ impl Creator {
         let flush = if alone || new.builder.is_some() { Flush::Lazy } else { Flush::Durable };
         let inserted = self.register.db.write(flush, |tx| self.insert(tx, new, text, volumes))?;
         if alone && new.builder.is_none() {
-            self.register.db.settle().inspect_err(|_| {
+            self.register.db.wait_durable().inspect_err(|_| {
                 // No client has seen the container.
                 let _ = self.register.db.write_to_free(Flush::Lazy, |tx| super::remove::forget_row(tx, new.id));
             })?;

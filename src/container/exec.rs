@@ -8,7 +8,7 @@ use super::stop::gone_is_not_running;
 use super::{ExecRecords, Finder, Monitors, Planner, Register, failure, not_running};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::process;
-use crate::launch::monitor::{Control, Failure, STEP_LOST, Streams, sentence};
+use crate::launch::monitor::{Control, Failure, STEP_LOST, Streams};
 use crate::launch::plan::{self};
 use crate::model::{DetachKeys, ExecConfig, ExecDetail, ExecProcess};
 use crate::op::Op;
@@ -63,7 +63,7 @@ impl Execs {
         std::fs::write(&path, text).map_err(|e| Error::io(format_args!("write {}", path.display()), &e))?;
         // A removal deletes the row first, then the exec instances that it sees.
         self.register.if_there(&found, Ok(())).inspect_err(|_| drop(std::fs::remove_file(&path)))?;
-        self.register.event(&found, &format!("exec_create: {}", words(config)), &[("execID", &id)])?;
+        self.register.event(&found, &format!("exec_create: {}", event_command(config)), &[("execID", &id)])?;
         Ok(id)
     }
 
@@ -82,7 +82,7 @@ impl Execs {
         let plan = plan::compile_exec(&self.planner.exec_plan(&found, &config, size)?);
         let memfd = process::sealed_memfd("plan", &plan.bytes, process::Sealed::Data)?;
         let control = self.monitors.control(&found)?;
-        self.register.event(&found, &format!("exec_start: {}", words(&config)), &[("execID", id)])?;
+        self.register.event(&found, &format!("exec_start: {}", event_command(&config)), &[("execID", id)])?;
         let mask = streams.mask;
         let answer = control
             .send_streams(Call::Exec { streams: mask }, id, &[memfd.as_fd(), state_file.as_fd()], streams)
@@ -109,8 +109,8 @@ impl Execs {
         }
         let program = config.cmd.as_ref().and_then(|cmd| cmd.first()).map_or("", String::as_str);
         let user = if config.user.is_empty() { &found.spec.config.user } else { &config.user };
-        let sentence = sentence(&plan.steps, answer.failure.step);
-        Err(failure::explain(answer.failure, &sentence, program, user, &[]).error)
+        let step = plan.step(answer.failure.step);
+        Err(failure::explain(answer.failure, &step, program, user, &[]).error)
     }
 
     /// Everything about an exec instance.
@@ -205,13 +205,13 @@ fn new_exec_id(container: &str) -> Result<String> {
     new_id().map(|id| format!("{}{head}", &id[..id.len() - head.len()]))
 }
 
-fn words(config: &ExecConfig) -> String {
-    event_words(config.cmd.as_deref().unwrap_or_default())
+fn event_command(config: &ExecConfig) -> String {
+    shown_argv(config.cmd.as_deref().unwrap_or_default())
 }
 
 /// A command as events show it: the program, a space, the arguments; like dockerd with the space even without
 /// arguments.
-pub(super) fn event_words(argv: &[String]) -> String {
+pub(super) fn shown_argv(argv: &[String]) -> String {
     let (program, arguments) = argv.split_first().map_or(("", [].as_slice()), |(first, rest)| (first.as_str(), rest));
     format!("{program} {}", arguments.join(" "))
 }

@@ -2,8 +2,8 @@
 
 use super::{Finder, Planner, Snapshot};
 use crate::error::Result;
-use crate::launch::monitor::{Failure, sentence};
-use crate::launch::plan::READ;
+use crate::launch::monitor::Failure;
+use crate::launch::plan::{Plan, READ};
 use crate::model::{LaunchPlan, PlanStep};
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ impl Explainer {
     /// The launch of a container, as it would be now.
     pub(crate) fn explain(&self, reference: &str) -> Result<LaunchPlan> {
         let found = self.finder.find(reference)?;
-        let steps = self.planner.steps(&found)?;
+        let plan = self.planner.present_plan(&found)?;
         let failure = found.now.state.failure;
         let failed = failure != Failure::default();
         let answer = if failed { errno_text(failure.errno) } else { String::new() };
@@ -31,20 +31,20 @@ impl Explainer {
             id: found.row.id.clone(),
             name: format!("/{}", found.row.name),
             error: self.planner.error_text(&found),
-            failed_step: if failed { sentence(&steps, failure.step) } else { String::new() },
+            failed_step: if failed { plan.step(failure.step).description } else { String::new() },
             errno: failure.errno,
             errno_name: if failure.errno == 0 { String::new() } else { errno_name(failure.errno) },
             // The monitor reads the others, and no process comes to them.
-            steps: steps.iter().enumerate().filter(|(_, text)| *text != READ).map(step).collect(),
+            steps: plan.steps.iter().enumerate().filter(|(_, text)| *text != READ).map(step).collect(),
         })
     }
 }
 
 impl Planner {
-    /// The sentences of a container's launch, in the order of the plan.
-    fn steps(&self, found: &Snapshot) -> Result<Vec<String>> {
+    /// The plan of a container with its present networks.
+    pub(super) fn present_plan(&self, found: &Snapshot) -> Result<Plan> {
         let networks = self.networks.interfaces.load(&found.row.id)?;
-        Ok(self.plan_again(found, &networks)?.steps)
+        self.plan_again(found, &networks)
     }
 }
 

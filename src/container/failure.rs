@@ -2,7 +2,7 @@
 
 use super::spec::Spec;
 use crate::error::{Error, ErrorKind};
-use crate::launch::plan::{LABEL, PROFILE, STREAMS};
+use crate::launch::step::{Operation, Step};
 use coracle_monitor::wire::*;
 
 /// A failed start.
@@ -34,41 +34,47 @@ impl From<Error> for StartFailure {
     }
 }
 
-/// The error for a failed step of the monitor; `sentence` names the step.
-pub(super) fn explain(failure: Failure, sentence: &str, program: &str, user: &str, groups: &[String]) -> StartFailure {
-    if let Some(failure) = by_detail(failure, sentence, program, user, groups) {
+/// The error for a failed step of a launch.
+pub(super) fn explain(failure: Failure, step: &Step, program: &str, user: &str, groups: &[String]) -> StartFailure {
+    if let Some(failure) = by_detail(failure, step, program, user, groups) {
         return failure;
     }
     let reason = std::io::Error::from_raw_os_error(failure.errno).to_string();
     let reason = reason.split(" (os error").next().unwrap_or_default().to_lowercase();
-    if let Some(name) = sentence.strip_prefix(PROFILE) {
-        let missing = if failure.errno == libc::ENOENT { format!(": {name} is not loaded") } else { String::new() };
-        let text =
-            "unable to apply apparmor profile: apparmor failed to apply profile: write /proc/self/attr/apparmor/exec";
-        return Error::internal(format!("{text}: {reason}{missing}")).in_area("launch").into();
-    }
-    if let Some(label) = sentence.strip_prefix(LABEL) {
-        let text = format!("unable to apply the SELinux label {label}: write /proc/self/attr/exec: {reason}");
-        return Error::internal(text).in_area("launch").into();
-    }
-    let is_exec = sentence.starts_with("exec: ");
-    match (is_exec, failure.errno) {
-        (true, libc::ENOENT) => {
-            let text = format!("exec: {program:?}: stat {program}: no such file or directory");
-            StartFailure::with_code(Error::invalid(text), NOT_FOUND)
+    let errno = failure.errno;
+    match &step.operation {
+        Operation::Profile(name) => {
+            let missing = if errno == libc::ENOENT { format!(": {name} is not loaded") } else { String::new() };
+            let text = "unable to apply apparmor profile: apparmor failed to apply profile: \
+                        write /proc/self/attr/apparmor/exec";
+            Error::internal(format!("{text}: {reason}{missing}")).in_area("launch").into()
         }
-        (true, libc::EACCES | libc::EPERM) => {
-            StartFailure::with_code(Error::invalid(format!("exec: {program:?}: permission denied")), NOT_EXECUTABLE)
+        Operation::Label(label) => {
+            let text = format!("unable to apply the SELinux label {label}: write /proc/self/attr/exec: {reason}");
+            Error::internal(text).in_area("launch").into()
         }
-        (true, _) => Error::internal(format!("exec: {program:?}: {reason}")).into(),
-        _ if failure.errno == 0 => Error::internal(sentence.to_owned()).into(),
+        Operation::Exec => not_executed(errno, &reason, program),
+        _ if errno == 0 => Error::internal(step.description.clone()).into(),
         _ => {
-            let error = Error::os(sentence, failure.errno).with_kind(ErrorKind::Internal).in_area("launch");
-            match (failure.step, failure.errno) {
+            let error = Error::os(&step.description, errno).with_kind(ErrorKind::Internal).in_area("launch");
+            match (failure.step, errno) {
                 (STEP_CLONE, libc::ENOSPC) => error.explained(&namespace_limit()).into(),
                 _ => error.into(),
             }
         }
+    }
+}
+
+fn not_executed(errno: i32, reason: &str, program: &str) -> StartFailure {
+    match errno {
+        libc::ENOENT => {
+            let text = format!("exec: {program:?}: stat {program}: no such file or directory");
+            StartFailure::with_code(Error::invalid(text), NOT_FOUND)
+        }
+        libc::EACCES | libc::EPERM => {
+            StartFailure::with_code(Error::invalid(format!("exec: {program:?}: permission denied")), NOT_EXECUTABLE)
+        }
+        _ => Error::internal(format!("exec: {program:?}: {reason}")).into(),
     }
 }
 
@@ -87,7 +93,8 @@ fn namespace_limit() -> String {
 }
 
 /// The error for a failed step about which the monitor reports more than an error number; none: it does not.
-fn by_detail(failure: Failure, sentence: &str, program: &str, user: &str, groups: &[String]) -> Option<StartFailure> {
+fn by_detail(failure: Failure, step: &Step, program: &str, user: &str, groups: &[String]) -> Option<StartFailure> {
+    let description = &step.description;
     let invalid = |text: String| StartFailure::from(Error::invalid(text));
     let internal = |text: String| StartFailure::from(Error::internal(text));
     let (user_name, group_name) = user.split_once(':').unwrap_or((user, ""));
@@ -112,41 +119,42 @@ fn by_detail(failure: Failure, sentence: &str, program: &str, user: &str, groups
             invalid(format!("user {user:?}: {text}"))
         }
         DETAIL_IN_PROCFS => {
-            let text = format!("{sentence}: a link of the image leads into /proc, where nothing is mounted");
+            let text = format!("{description}: a link of the image leads into /proc, where nothing is mounted");
             internal(text)
         }
         DETAIL_FILTER => {
             let text = "the seccomp profile refuses clone, setsid, prctl or ioctl, which a process needs that is started \
                         where others could trace it: allow them, or take SYS_PTRACE from the container";
-            let error = Error::internal(format!("{sentence}: {text}"));
+            let error = Error::internal(format!("{description}: {text}"));
             StartFailure::with_code(error, NOT_EXECUTABLE)
         }
         DETAIL_OPERATION => {
             let name = u16::try_from(failure.extra).ok().and_then(coracle_monitor::ops::name);
             let text = match name {
                 _ if failure.step == STEP_PLAN => "the monitor cannot read the plan".to_owned(),
-                Some(name) => format!("{sentence}: the monitor cannot read the operation {name} of the plan"),
-                None => format!("{sentence}: the monitor does not know the operation {} of the plan", failure.extra),
+                Some(name) => format!("{description}: the monitor cannot read the operation {name} of the plan"),
+                None => format!("{description}: the monitor does not know the operation {} of the plan", failure.extra),
             };
             Error::internal(text).in_area("launch").into()
         }
-        DETAIL_NOT_DIR if sentence.starts_with("change to directory ") => {
-            let path = sentence.trim_start_matches("change to directory ");
-            internal(format!("Cannot mkdir: {path} is not a directory"))
-        }
+        DETAIL_NOT_DIR => match &step.operation {
+            Operation::Directory(path) => internal(format!("Cannot mkdir: {path} is not a directory")),
+            _ => return None,
+        },
         _ => return None,
     })
 }
 
 /// [`explain`] for a container's own process.
-pub(super) fn of_start(failure: Failure, sentence: &str, spec: &Spec) -> StartFailure {
+pub(super) fn of_start(failure: Failure, step: &Step, spec: &Spec) -> StartFailure {
     let groups = spec.host_config.group_add.clone().unwrap_or_default();
     // Nothing has run that could have removed the devices: only a mount can have hidden them.
-    if sentence == STREAMS && matches!(failure.errno, libc::ENOENT | libc::ENOTDIR | libc::EINVAL) {
-        let text = format!("{sentence}: a link of the image led a mount onto /dev or a device of the container's own");
-        return StartFailure { failure, ..Error::internal(text).into() };
+    let lacks_device = matches!(failure.errno, libc::ENOENT | libc::ENOTDIR | libc::EINVAL);
+    if step.operation == Operation::Streams && lacks_device {
+        let text = "a link of the image led a mount onto /dev or a device of the container's own";
+        return StartFailure { failure, ..Error::internal(format!("{}: {text}", step.description)).into() };
     }
-    StartFailure { failure, ..explain(failure, sentence, &spec.path, &spec.config.user, &groups) }
+    StartFailure { failure, ..explain(failure, step, &spec.path, &spec.config.user, &groups) }
 }
 
 #[cfg(test)]
@@ -156,7 +164,8 @@ mod tests {
     #[test]
     fn a_limit_of_namespaces_is_named() {
         let failure = Failure { step: STEP_CLONE, errno: libc::ENOSPC, ..Failure::default() };
-        let text = explain(failure, "make the container's namespaces", "sh", "", &[]).error.to_string();
+        let step = Step::described("make the container's namespaces");
+        let text = explain(failure, &step, "sh", "", &[]).error.to_string();
         let begin = "make the container's namespaces: no space left on device (a limit of namespaces is reached";
         assert!(text.starts_with(begin) && text.contains("/proc/sys/user/max_"), "{text}");
     }

@@ -2,7 +2,7 @@
 
 use super::text::{Health as Status, format_time};
 use super::{Snapshot, Views, failure, spec};
-use crate::launch::monitor::sentence;
+
 use crate::launch::plan;
 use crate::model::{Health, HealthResult};
 use coracle_monitor::wire::{self, *};
@@ -41,11 +41,10 @@ impl Views {
             return format!("Health check exceeded timeout ({})", duration_text(check.timeout));
         }
         if result.failure != Failure::default() {
-            let steps =
-                self.planner.check_plan(found, check).map(|exec| plan::compile_exec(&exec).steps).unwrap_or_default();
-            let sentence = sentence(&steps, result.failure.step);
+            let plan = self.planner.check_plan(found, check).map(|exec| plan::compile_exec(&exec)).unwrap_or_default();
+            let step = plan.step(result.failure.step);
             let program = check.argv.first().map_or("", String::as_str);
-            let failed = failure::explain(result.failure, &sentence, program, &found.spec.config.user, &[]);
+            let failed = failure::explain(result.failure, &step, program, &found.spec.config.user, &[]);
             return failed.error.message().to_owned();
         }
         let more = if result.output as usize > output.len() { "..." } else { "" };

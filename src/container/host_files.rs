@@ -4,7 +4,7 @@ use super::network::{Mode, addresses, mode};
 use super::{Finder, Links, Places, Register, Snapshot, dirs, spec};
 use crate::error::{Error, Result};
 use crate::kernel::tree::{self, Lock};
-use crate::network::{self, Joined, Networks};
+use crate::network::{self, JoinedEndpoints, Networks};
 use crate::store::links as table;
 use crate::store::{Flush, containers};
 use std::fs::File;
@@ -23,7 +23,7 @@ pub(crate) struct HostFiles {
 impl HostFiles {
     /// The address of `host-gateway`: the host's address on the container's first network, or on the default one if the
     /// first has none.
-    fn host_gateway(&self, joined: &Joined) -> Result<String> {
+    fn host_gateway(&self, joined: &JoinedEndpoints) -> Result<String> {
         if let Some(own) = joined.endpoints.iter().find_map(|end| end.host_gateway()) {
             return Ok(own.to_string());
         }
@@ -37,7 +37,7 @@ impl HostFiles {
     }
 
     /// Writes hosts, hostname and resolv.conf for the present state.
-    pub(super) fn write_files(&self, found: &Snapshot, networks: &network::Joined) -> Result<()> {
+    pub(super) fn write_files(&self, found: &Snapshot, networks: &network::JoinedEndpoints) -> Result<()> {
         if let Mode::Container(_) = mode(&found.spec) {
             // A container that shares another's network shows that container's files.
             return Ok(());

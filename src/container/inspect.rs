@@ -12,7 +12,7 @@ use crate::kernel::size::tree_size;
 use crate::log::LogStream;
 use crate::model::*;
 use crate::network::Networks;
-use crate::store::Kept;
+use crate::store::Cached;
 use crate::store::states::{STATE_OOM, Status};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -24,7 +24,7 @@ const NEVER: &str = "0001-01-01T00:00:00Z";
 /// Containers as clients see them: lists, details, logs, processes.
 pub(crate) struct Views {
     /// The rows that the last list read.
-    pub(super) overview: Kept<Overview>,
+    pub(super) overview: Cached<Overview>,
     pub(super) places: Arc<Places>,
     pub(super) register: Arc<Register>,
     pub(super) groups: Arc<Groups>,

@@ -43,7 +43,7 @@ mod register;
 mod removal;
 mod remove;
 pub(crate) mod spec;
-mod specs;
+mod spec_cache;
 mod start;
 mod state;
 mod stats;
@@ -118,7 +118,7 @@ use crate::options::Options;
 use crate::store::containers::ContainerRow;
 use crate::store::identity::Claim;
 use crate::store::states::{Now, States};
-use crate::store::{Db, Kept, Leftovers};
+use crate::store::{Cached, Db, Leftovers};
 use crate::time::now_ns;
 use crate::volume::Volumes;
 use parking_lot::Mutex;
@@ -213,7 +213,8 @@ impl Containers {
         let program = MonitorProgram::with_switches(options.switches());
         let (options, leftovers) = (Arc::new(options), Arc::new(Leftovers::default()));
         let places = group!(Places = images; root, claim, base);
-        let register = group!(Register = places options; db, states, journal, specs: specs::Specs::default(), leases);
+        let register =
+            group!(Register = places options; db, states, journal, specs: spec_cache::SpecCache::default(), leases);
         let monitors = group!(Monitors = places register);
         let groups = group!(Groups = places; hierarchies);
         let storage = group!(Storage = places);
@@ -240,7 +241,7 @@ impl Containers {
         let stopper = group!(Stopper = register monitors finder starter networks);
         let connections = group!(Connections = register monitors finder host_files planner networks);
         let views = group!(Views = places register groups finder links planner execs images networks;
-            overview: Kept::default());
+            overview: Cached::default());
         let remover = group!(Remover = register monitors removals finder host_files stopper views networks);
         let build_steps = group!(BuildSteps = places register monitors finder files starter waits creator
             remover images);

@@ -4,12 +4,12 @@ use super::spec::{NetworkMode, Spec, asked_for};
 use super::{Finder, HostFiles, Monitors, Planner, Register, Snapshot};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::process;
-use crate::launch::monitor::{self, Streams};
+use crate::launch::monitor::Streams;
 use crate::launch::plan::{self, NET_HOST, NET_INSIDE, NetRequest};
 use crate::model::{ConnectNetwork, DisconnectNetwork, EndpointSettings, NetworkSettings, PortMap, PortSet};
 use crate::network::{
-    self, EndpointDoc, EndpointStore, Hold, Joined, Joining, Network, Networks, Published, Script, Want,
-    check_settings, key,
+    self, EndpointDoc, EndpointRequest, EndpointStore, JoinedEndpoints, Joining, Network, Networks, PortReservation,
+    Published, Script, check_settings, key,
 };
 use crate::op::Op;
 use coracle_monitor::call::Call;
@@ -75,15 +75,15 @@ impl View {
 }
 
 /// The networks that a container requests: the default one first, then the one of its mode, the others by name.
-pub(super) fn wants(spec: &Spec) -> Vec<Want> {
-    let mut wants: Vec<Want> = spec
+pub(super) fn endpoint_requests(spec: &Spec) -> Vec<EndpointRequest> {
+    let mut requests: Vec<EndpointRequest> = spec
         .networks
         .iter()
-        .map(|(network, settings)| Want { network: network.clone(), settings: settings.clone() })
+        .map(|(network, settings)| EndpointRequest { network: network.clone(), settings: settings.clone() })
         .collect();
     let first = spec.host_config.modes().network.network();
-    wants.sort_by_key(|want| (want.network != "bridge", Some(want.network.as_str()) != first));
-    wants
+    requests.sort_by_key(|want| (want.network != "bridge", Some(want.network.as_str()) != first));
+    requests
 }
 
 /// `NetworkSettings` of inspect.
@@ -181,7 +181,7 @@ fn port_key(text: &str) -> String {
 }
 
 /// The netlink requests by which the container's first process makes its interfaces.
-pub(super) fn requests(joined: &Joined) -> Vec<NetRequest> {
+pub(super) fn requests(joined: &JoinedEndpoints) -> Vec<NetRequest> {
     let both = joined.endpoints.iter().flat_map(|end| {
         let (interface, network) = (&end.doc.interface, &end.network.name);
         [request(&end.host, NET_HOST, interface, network), request(&end.inside, NET_INSIDE, interface, network)]
@@ -201,7 +201,7 @@ fn request(script: &Script, place: u32, interface: &str, network: &str) -> NetRe
 }
 
 /// Ports whose connections the container's monitor forwards.
-pub(super) fn relays(joined: &Joined) -> Vec<plan::Relay> {
+pub(super) fn relays(joined: &JoinedEndpoints) -> Vec<plan::Relay> {
     let relayed = joined.ports().into_iter().filter(Published::is_relayed);
     relayed.map(|port| plan::Relay { key: port.relay_key(), to: port.to, port: port.port }).collect()
 }
@@ -213,7 +213,7 @@ pub(super) fn event_members(network: &Network) -> (String, String) {
 }
 
 /// The container's own addresses, in the order of its interfaces.
-pub(super) fn addresses(joined: &Joined) -> Vec<String> {
+pub(super) fn addresses(joined: &JoinedEndpoints) -> Vec<String> {
     let of = |doc: &EndpointDoc| [doc.v4, doc.v6].into_iter().flatten().map(|ip| ip.to_string()).collect::<Vec<_>>();
     joined.endpoints.iter().flat_map(|end| of(&end.doc)).collect()
 }
@@ -301,13 +301,13 @@ impl Connections {
         let taken = |name: &str| before.endpoints.iter().any(|end| end.doc.interface == name);
         let interface = (0..).map(|number| format!("eth{number}")).find(|name| !taken(name)).unwrap_or_default();
         let had_resolver = before.endpoints.iter().any(|end| !end.network.is_predefined());
-        let want = Want { network: network.id.clone(), settings: settings.clone() };
+        let want = EndpointRequest { network: network.id.clone(), settings: settings.clone() };
         let spec = Arc::make_mut(&mut found.spec);
         spec.networks.insert(network.name.clone(), settings);
         let (mac, mode) = (spec.config.mac_address.clone(), spec.host_config.network_mode.clone());
         let netns = self.netns(&found)?;
         let who = Joining {
-            container: &found.row.id,
+            id: &found.row.id,
             slot: found.row.slot,
             name: &found.row.name,
             mac: &mac,
@@ -397,7 +397,7 @@ impl Connections {
         }
         self.networks.endpoints.forget_row(network, &found.row.id)?;
         Arc::make_mut(&mut found.spec).networks.remove(key);
-        let changed: Result<Joined> = (|| {
+        let changed: Result<JoinedEndpoints> = (|| {
             self.networks.ports.relocate(&found.row.id, found.row.slot, ports)?;
             let joined = self.networks.interfaces.load(&found.row.id)?;
             // If the default route used this interface, the kernel removed it with the interface.
@@ -420,10 +420,10 @@ impl Connections {
     fn change_network(
         &self,
         found: &Snapshot,
-        joined: &Joined,
+        joined: &JoinedEndpoints,
         steps: &[NetRequest],
         with_resolver: bool,
-        late: Option<&Hold>,
+        late: Option<&PortReservation>,
     ) -> Result<()> {
         let full = self.planner.plan_again(found, joined)?;
         let resolver = if with_resolver { self.planner.resolver(found, joined)? } else { None };
@@ -433,12 +433,12 @@ impl Connections {
         let control = self.monitors.control(found)?;
         let none = Streams { mask: 0, fds: Vec::new() };
         let mut fds: Vec<_> = memfds.iter().map(AsFd::as_fd).collect();
-        fds.extend(late.into_iter().flat_map(|hold| [hold.held.as_fd(), hold.relayed.as_fd()]));
+        fds.extend(late.into_iter().flat_map(|sockets| [sockets.reserved.as_fd(), sockets.relayed.as_fd()]));
         control.send_streams(Call::Network, "", &fds, none)?;
         let answer = control.reply(None)?;
         match answer.errno {
             0 => Ok(()),
-            errno => Err(Error::os(monitor::sentence(&steps.steps, answer.failure.step), errno).in_area("network")),
+            errno => Err(Error::os(steps.step(answer.failure.step).description, errno).in_area("network")),
         }
     }
 

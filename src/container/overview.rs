@@ -2,7 +2,7 @@
 
 use super::network::View;
 use super::spec::Spec;
-use super::{Snapshot, Views, snapshot_of, specs};
+use super::{Snapshot, Views, snapshot_of, spec_cache};
 use crate::error::Result;
 use crate::store::containers::{self as table, ContainerRow};
 use crate::store::links::{self, Link};
@@ -24,7 +24,7 @@ pub(super) struct Overview {
 impl Views {
     /// Every container; read again only if the database has changed.
     pub(super) fn all(&self) -> Result<Arc<Overview>> {
-        let worth = |all: &Overview| all.rows.len() <= specs::MOST && all.networks.ports() <= MOST_PORTS;
+        let worth = |all: &Overview| all.rows.len() <= spec_cache::MOST && all.networks.ports() <= MOST_PORTS;
         self.overview.read(&self.register.db, worth, |tx| {
             let mut damaged = Vec::new();
             let rows = table::each(tx, |row, text| {

@@ -9,8 +9,8 @@ use super::spec::{
 use super::{Confinement, Finder, Groups, Labelling, Links, Places, Register, Snapshot, VolumeMounts, dirs};
 use crate::error::{Error, Result};
 use crate::kernel::{probe, process};
-use crate::launch::monitor::sentence;
 use crate::launch::plan::{self, Log, Mount, Namespace, Program, Rlimit};
+use crate::launch::step::Step;
 use crate::launch::{capability, cgroup, devices};
 use crate::model::{ExecConfig, HostConfig, StringMap};
 use crate::network::{self, Networks};
@@ -57,7 +57,7 @@ pub(super) struct JoinedNamespaces {
     /// The container whose network, host name and files are shared.
     pub(super) files_of: Option<Box<Snapshot>>,
     /// Index of the two descriptors that reserve the published ports.
-    hold: Option<u32>,
+    port_reservation: Option<u32>,
 }
 
 /// Collects the values that a plan needs: of a start, an exec or a health check.
@@ -76,7 +76,7 @@ pub(crate) struct Planner {
 
 impl Planner {
     /// The networks of the events "connect" and "disconnect" of a run, including networks without an interface.
-    fn event_networks(&self, found: &Snapshot, joined: &network::Joined) -> Result<Vec<(String, String)>> {
+    fn event_networks(&self, found: &Snapshot, joined: &network::JoinedEndpoints) -> Result<Vec<(String, String)>> {
         Ok(match found.spec.host_config.modes().network {
             NetworkMode::Host => vec![event_members(self.networks.register.fixed(true)?)],
             NetworkMode::None => vec![event_members(self.networks.register.fixed(false)?)],
@@ -94,23 +94,26 @@ impl Planner {
         if !found.row.error.is_empty() || failed == Failure::default() {
             return found.row.error.clone();
         }
-        let plan = self.networks.interfaces.load(&found.row.id).and_then(|networks| self.plan_again(found, &networks));
-        let sentence = match &plan {
-            Ok(plan) => sentence(&plan.steps, failed.step),
+        let step = match self.present_plan(found) {
+            Ok(plan) => plan.step(failed.step),
             // The parts of the plan do not exist any more.
-            Err(_) => "start the container again".into(),
+            Err(_) => Step::described("start the container again"),
         };
-        failure::of_start(failed, &sentence, &found.spec).error.message().to_owned()
+        failure::of_start(failed, &step, &found.spec).error.message().to_owned()
     }
 
     /// The plan of a running container with its present networks; steps and descriptors are those of the start.
-    pub(super) fn plan_again(&self, found: &Snapshot, networks: &network::Joined) -> Result<plan::Plan> {
+    pub(super) fn plan_again(&self, found: &Snapshot, networks: &network::JoinedEndpoints) -> Result<plan::Plan> {
         // The monitor has the descriptor that reserves the ports: the plan needs no index any more.
         let joined = self.join(found, None)?;
         Ok(plan::compile(&self.container(found, &joined, networks)?))
     }
 
-    pub(super) fn resolver(&self, found: &Snapshot, networks: &network::Joined) -> Result<Option<plan::Resolver>> {
+    pub(super) fn resolver(
+        &self,
+        found: &Snapshot,
+        networks: &network::JoinedEndpoints,
+    ) -> Result<Option<plan::Resolver>> {
         let Some(resolver) = self.networks.names.resolver(networks)? else { return Ok(None) };
         let text = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
         let servers = if resolver.forwards { servers(&found.spec, &text) } else { Vec::new() };
@@ -119,9 +122,13 @@ impl Planner {
     }
 
     /// Opens the namespaces of `container:` modes. Errors: the other container does not run.
-    pub(super) fn join(&self, found: &Snapshot, hold: Option<network::Hold>) -> Result<JoinedNamespaces> {
+    pub(super) fn join(
+        &self,
+        found: &Snapshot,
+        reservation: Option<network::PortReservation>,
+    ) -> Result<JoinedNamespaces> {
         let mut joined = JoinedNamespaces {
-            hold: None,
+            port_reservation: None,
             fds: Vec::new(),
             pid: Namespace::New,
             ipc: Namespace::New,
@@ -155,9 +162,9 @@ impl Planner {
         if let Some(own) = self.confinement.users(&found.spec) {
             joined.users = self.joined_users(host.modes(), own, &mut joined.fds)?;
         }
-        if let Some(network::Hold { held, relayed }) = hold {
-            joined.hold = Some(joined.fds.len() as u32);
-            joined.fds.extend([held, relayed]);
+        if let Some(network::PortReservation { reserved, relayed }) = reservation {
+            joined.port_reservation = Some(joined.fds.len() as u32);
+            joined.fds.extend([reserved, relayed]);
         }
         Ok(joined)
     }
@@ -225,7 +232,7 @@ impl Planner {
         &self,
         found: &Snapshot,
         joined: &JoinedNamespaces,
-        networks: &network::Joined,
+        networks: &network::JoinedEndpoints,
     ) -> Result<plan::Container> {
         let Snapshot { row, spec, .. } = found;
         let host = &spec.host_config;
@@ -284,14 +291,14 @@ impl Planner {
             keep_net: networks.endpoints.iter().any(|end| end.doc.remote.is_some()),
             networks: self.event_networks(found, networks)?,
             firewall_end: networks.firewall_end.clone(),
-            hold: joined.hold,
+            port_reservation: joined.port_reservation,
             relays: relays(networks),
             namespace_count: joined.fds.len() as u32,
             cgroups,
             rights: self.confinement.rights(spec)?,
             users: self.confinement.users(spec).map(|users| plan::Users { join: joined.users, ..users }),
             program: Program {
-                argv: self.words(spec),
+                argv: self.argv(spec),
                 env: spec::environment(spec, &hostname, &self.links.link_variables(found)?),
                 cwd: spec.config.working_dir.clone(),
                 cwd_is_there: false,
@@ -305,7 +312,7 @@ impl Planner {
 
     /// The command; after an init if one is wanted, unless the first process belongs to another container or the host
     /// anyway.
-    pub(super) fn words(&self, spec: &Spec) -> Vec<String> {
+    pub(super) fn argv(&self, spec: &Spec) -> Vec<String> {
         let init: &[&str] = if has_init(spec) { &[INIT_PATH, "--"] } else { &[] };
         init.iter().map(|word| word.to_string()).chain([spec.path.clone()]).chain(spec.args.iter().cloned()).collect()
     }
@@ -424,7 +431,7 @@ impl Planner {
             start_period: ns(check.start_period),
             start_interval: ns(check.start_interval),
             retries: check.retries,
-            command: super::exec::event_words(&check.argv),
+            command: super::exec::shown_argv(&check.argv),
             check: self.check_plan(found, &check)?,
         }))
     }

@@ -1,7 +1,8 @@
 //! The stored containers: rows, specs and state records; their events.
 
 use super::spec::Spec;
-use super::{Leases, Places, Snapshot, Stored, no_such, snapshot_of, specs};
+use super::spec_cache::{SpecCache, salvage};
+use super::{Leases, Places, Snapshot, Stored, no_such, snapshot_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Journal;
 use crate::image::ImageUser;
@@ -20,7 +21,7 @@ pub(crate) struct Register {
     pub(super) states: Arc<States>,
     pub(super) journal: Arc<Journal>,
     /// Specs that were parsed already.
-    pub(super) specs: specs::Specs,
+    pub(super) specs: SpecCache,
     pub(super) places: Arc<Places>,
     pub(super) options: Arc<Options>,
     pub(super) leases: Leases,
@@ -101,7 +102,7 @@ impl Register {
 
     /// The readable parts of a damaged spec, with the usual path of the container's cgroup.
     fn salvaged(&self, row: &ContainerRow, text: &str, error: &Error) -> Result<Spec> {
-        let mut spec = specs::salvage(text);
+        let mut spec = salvage(text);
         let or = |value: &mut String, other: &str| {
             if value.is_empty() {
                 other.clone_into(value);

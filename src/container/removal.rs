@@ -165,7 +165,7 @@ impl Removals {
             // Waits for the flush together with other removals; the directories are removed when the deletion of the
             // row is durable. For a container of a build the flush is not awaited: if a power cut brings its row back,
             // the next open removes it again.
-            self.register.db.settle()?;
+            self.register.db.wait_durable()?;
         }
         self.exec_records.forget_execs(&row.id)?;
         // A monitor that has just reported the end is still cleaning up. The next open sweeps the leftovers of one that

@@ -43,7 +43,7 @@ pub(crate) use sysctl::sysctls;
 pub(crate) use tag::TagFacts;
 
 use crate::container::names::short_id;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::launch::cgroup::{self, Asked, HostFacts};
 use crate::launch::plan;
 use crate::launch::selinux::Labels;
@@ -312,11 +312,6 @@ fn normalise(asked: &HostConfig, defaults: &Defaults) -> Result<(HostConfig, Vec
         warnings.push("A group by the name of a container is not supported. Cgroup discarded.".into());
     }
     Ok((host, warnings))
-}
-
-/// A mistake in a request that dockerd answers with 500, not 400: the status is part of the contract.
-fn as_500(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Internal, message).in_area("container")
 }
 
 /// Refuses control characters (including NUL and newline), which must not reach a file of the engine or a system call.

@@ -2,7 +2,7 @@
 
 use super::attach::parked_sessions;
 use super::failure::{self, StartFailure};
-use super::network::wants;
+use super::network::endpoint_requests;
 use super::network::{Mode, mode};
 use super::planner::{INIT, has_init};
 use super::spec::{self, Spec, Users};
@@ -13,13 +13,11 @@ use super::{
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{probe, process};
-use crate::launch::monitor::{
-    Boot, Failure, MonitorProgram, START_LIMIT, StartError, Streams, late, sentence, spawn, start,
-};
+use crate::launch::monitor::{Boot, Failure, MonitorProgram, START_LIMIT, StartError, Streams, late, spawn, start};
 use crate::launch::plan::{self};
 use crate::launch::{apparmor, selinux};
 use crate::network;
-use crate::network::{Joined, Joining, Networks};
+use crate::network::{JoinedEndpoints, Joining, Networks};
 use crate::notes::{LogLevel, note, note_since};
 use crate::op::Changed;
 use crate::op::{Op, Ready, wait_fd};
@@ -168,16 +166,16 @@ impl Starter {
         session: Option<Streams>,
         (rows, cols): (u16, u16),
         lock: OwnedFd,
-        networks: &mut network::Joined,
+        networks: &mut network::JoinedEndpoints,
     ) -> std::result::Result<(), StartFailure> {
-        let hold = networks.hold.take();
+        let reservation = networks.port_reservation.take();
         let own_network = matches!(mode(&found.spec), Mode::None | Mode::Networks);
         let waiting = spawn(&self.program, own_network && self.confinement.users(&found.spec).is_none())?;
         self.host_files.write_files(found, networks)?;
         if has_init(&found.spec) {
             dirs::write_program(&self.places.dir(&found.row.id).join(INIT), coracle_monitor::INIT)?;
         }
-        let joined = self.planner.join(found, hold)?;
+        let joined = self.planner.join(found, reservation)?;
         let files_of = joined.files_of.as_ref().map_or(&found.row.id, |other| &other.row.id);
         let init = has_init(&found.spec).then(|| self.places.dir(&found.row.id).join(INIT));
         self.labels.label_files(found, files_of, init.as_deref())?;
@@ -208,10 +206,10 @@ impl Starter {
         match start(waiting, &plan, boot) {
             Ok(_) => Ok(()),
             Err(StartError::Engine(error)) => Err(error.into()),
-            Err(StartError::Step(failed, sentence)) => {
+            Err(StartError::Step(failed, step)) => {
                 let id = Some(found.row.id.as_str());
-                note(LogLevel::Debug, "launch", id, || failed_step(failed, &sentence));
-                Err(failure::of_start(failed, &sentence, &found.spec))
+                note(LogLevel::Debug, "launch", id, || failed_step(failed, &step.description));
+                Err(failure::of_start(failed, &step, &found.spec))
             }
             Err(StartError::Late) => Err(self.end_late_start(found).into()),
             Err(StartError::Unheard(error)) => self.recorded_start(found, &plan, error),
@@ -255,7 +253,7 @@ impl Starter {
                     return Ok(());
                 }
                 if !lives && state.monitor_pid != before.monitor_pid && state.failure != Failure::default() {
-                    let step = sentence(&plan.steps, state.failure.step);
+                    let step = plan.step(state.failure.step);
                     return Err(failure::of_start(state.failure, &step, &found.spec));
                 }
                 if !lives {
@@ -268,9 +266,9 @@ impl Starter {
     }
 
     /// Gives a container that is about to start its addresses and ports.
-    fn join_networks(&self, found: &Snapshot) -> Result<Joined> {
+    fn join_networks(&self, found: &Snapshot) -> Result<JoinedEndpoints> {
         if mode(&found.spec) != Mode::Networks {
-            return Ok(Joined::default());
+            return Ok(JoinedEndpoints::default());
         }
         if !probe::may_change_networks() {
             let text = "CAP_NET_ADMIN is missing, which networks take: the network modes none and host work without";
@@ -278,12 +276,12 @@ impl Starter {
         }
         let host = &found.spec.host_config;
         self.networks.endpoints.join(&Joining {
-            container: &found.row.id,
+            id: &found.row.id,
             slot: found.row.slot,
             name: &found.row.name,
             mac: &found.spec.config.mac_address,
             mode: &host.network_mode,
-            networks: wants(&found.spec),
+            networks: endpoint_requests(&found.spec),
             bindings: &host.port_bindings,
             exposed: &found.spec.config.exposed_ports,
             publish_all: host.publish_all_ports,
@@ -298,7 +296,7 @@ pub(crate) fn window(named: (u16, u16), asked: [u32; 2]) -> (u16, u16) {
 }
 
 /// A failing step for the log: number, words, and the kernel's answer.
-fn failed_step(failed: Failure, sentence: &str) -> String {
+fn failed_step(failed: Failure, description: &str) -> String {
     let errno = nix::errno::Errno::from_raw(failed.errno);
-    format!("step {} failed: {sentence}: {errno:?} ({}), detail {}", failed.step, failed.errno, failed.detail)
+    format!("step {} failed: {description}: {errno:?} ({}), detail {}", failed.step, failed.errno, failed.detail)
 }

@@ -10,7 +10,7 @@ use crate::kernel::watch::Watch;
 use crate::launch::cgroup::{self, Files, Live};
 use crate::model::*;
 use crate::op::{Op, Ready, wait_fd};
-use crate::store::Kept;
+use crate::store::Cached;
 use crate::store::containers::{self as table, ContainerRow};
 use crate::store::states::Now;
 use parking_lot::Mutex;
@@ -43,7 +43,7 @@ pub struct StatsStream {
     /// The container has network interfaces of its own, or another container's: neither the host's nor the loopback
     /// alone.
     has_networks: bool,
-    row: Kept<Option<ContainerRow>>,
+    row: Cached<Option<ContainerRow>>,
     query: StatsQuery,
     /// The CPU part of the sample before this one, and its time.
     before: Option<(String, CpuStats)>,
@@ -68,7 +68,7 @@ impl Sampler {
             files: if query.stream { Files::kept() } else { Files::default() },
             process: None,
             has_networks: matches!(mode(&found.spec), Mode::Container(_) | Mode::Networks),
-            row: Kept::default(),
+            row: Cached::default(),
             id: found.row.id.clone(),
             finder: Arc::clone(&self.finder),
             query,

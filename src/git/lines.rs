@@ -1,6 +1,6 @@
 //! The lines of git's protocol: four hex digits of length, then as many bytes, the digits among them.
 
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use std::io::Read;
 
 /// Longest line, with its length.
@@ -42,7 +42,7 @@ impl<R: Read> Lines<R> {
                 self.fill(&mut buffer)?;
                 self.buffer = buffer;
                 match self.buffer.strip_prefix(b"ERR ") {
-                    Some(error) => Err(told(error)),
+                    Some(error) => Err(reported(error)),
                     None => Ok(Line::Data(&self.buffer)),
                 }
             }
@@ -63,11 +63,12 @@ impl<R: Read> Lines<R> {
     }
 }
 
-/// The error that a server tells.
-pub(super) fn told(text: &[u8]) -> Error {
+/// The error that a server reports. The protocol has no codes: git's own words say that an object does not exist.
+pub(super) fn reported(text: &[u8]) -> Error {
     let text = String::from_utf8_lossy(&text[..text.len().min(500)]);
     let text: String = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    Error::internal(format!("the server says: {text}"))
+    let error = Error::internal(format!("the server says: {text}"));
+    if text.contains("not our ref") { error.caused_by(Cause::CommitUnknown) } else { error }
 }
 
 /// A request of lines.

@@ -1,10 +1,10 @@
 //! The two questions of a fetch: which object a name means, and the pack of that object.
 
 use super::address::Remote;
-use super::lines::{Line, Lines, Request, told};
+use super::lines::{Line, Lines, Request, reported};
 use super::link::Link;
 use super::{Id, parse_id};
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::hex;
 use crate::registry::Transport;
 use std::io::{Read, Write};
@@ -80,11 +80,9 @@ impl Remote {
         let want = format!("want {}\n", hex::encode(&id));
         let request = server.request("fetch").lines(["no-progress\n", "ofs-delta\n"]).lines(depth);
         let request = request.line(want).line("done\n").end();
-        take(&mut Lines::new(link.ask(&request)?), pack).map_err(|error| {
-            match error.message().contains("not our ref") {
-                true => Error::invalid(format!("it has no commit {}", self.wanted)),
-                false => error,
-            }
+        take(&mut Lines::new(link.ask(&request)?), pack).map_err(|error| match error.cause() {
+            Some(Cause::CommitUnknown) => Error::invalid(format!("it has no commit {}", self.wanted)),
+            _ => error,
         })?;
         Ok(id)
     }
@@ -152,7 +150,7 @@ fn bands(lines: &mut Lines<impl Read>, pack: &mut dyn Write) -> Result<()> {
             Some((1, bytes)) if !bytes.is_empty() => {
                 pack.write_all(bytes).map_err(|e| Error::io("write a pack", &e))?
             }
-            Some((3, error)) => return Err(told(error)),
+            Some((3, error)) => return Err(reported(error)),
             _ if others == MAX_LINES => {
                 return Err(Error::internal(format!(
                     "the server sends more than {MAX_LINES} lines that are not part of a pack"

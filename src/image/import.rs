@@ -7,7 +7,7 @@ use super::digest::Digest;
 use super::layer_store::LayerStore;
 use super::publish::{NewImage, Publisher, StagedLayers};
 use super::reference::Reference;
-use super::{Emit, Tell, host_architecture};
+use super::{Emit, OnProgress, host_architecture};
 use crate::error::{Error, Result};
 use crate::model::{ContainerConfig, Event, ImportImage, Progress};
 use crate::op::Op;
@@ -40,7 +40,7 @@ impl Importer {
         &self,
         rootfs: &mut dyn Read,
         how: &ImportImage,
-        tell: Tell<'_>,
+        on_progress: OnProgress<'_>,
         emit: Emit<'_>,
         op: Option<&Op>,
     ) -> Result<String> {
@@ -86,7 +86,7 @@ impl Importer {
             emit(Event::image("tag", &id, &name.to_string(), &config.labels));
         }
         emit(Event::image("import", &id, &id, &config.labels));
-        tell(Progress { status: id.clone(), ..Progress::default() })?;
+        on_progress(Progress { status: id.clone(), ..Progress::default() })?;
         Ok(id)
     }
 }

@@ -14,6 +14,7 @@ use super::digest::Digest;
 use super::layer::{Room, Stage, recipe};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::remove::remove_tree;
+use crate::kernel::staging;
 use crate::kernel::tree::{self, Lock};
 use crate::store::{Durability, Leftovers};
 use std::collections::HashSet;
@@ -100,32 +101,14 @@ impl LayerStore {
         if !crate::walls::Wall::OwnTemporary.stands() {
             std::fs::write(std::env::temp_dir().join("coracle-stage"), "")?;
         }
-        let gate = self.reopen(TMP)?;
-        tree::lock(gate.as_fd(), Lock::Shared, "the directory tmp of the root")?;
-        let number = getrandom::u64().map_err(|e| Error::internal(format!("no random number: {e}")))?;
-        let name = format!("{PREFIX}{number:016x}");
-        tree::mkdir_at(self.tmp.as_fd(), &name, 0o700)?;
-        let dir = tree::open_dir_at(self.tmp.as_fd(), &name)?;
-        tree::lock(dir.as_fd(), Lock::Exclusive, &name)?;
+        let (name, dir) = staging::make(self.tmp(), &self.reopen(TMP)?, PREFIX)?;
         Ok(Staging { layers: self, name, dir, count: AtomicU64::new(0), gate: Arc::new(Gate::new()) })
     }
 
     /// Whether somebody is at work in a staging directory of that name. One that is there and nobody's could not be
     /// removed.
     pub(crate) fn is_staging(&self, name: &str) -> bool {
-        let held = || {
-            // A program that makes a staging directory holds the gate until the directory is locked.
-            let gate = self.reopen(TMP)?;
-            if !tree::try_lock(gate.as_fd(), Lock::Exclusive)? {
-                return Ok(true);
-            }
-            let dir = tree::open_dir_at(self.tmp.as_fd(), name)?;
-            Ok::<bool, Error>(!tree::try_lock(dir.as_fd(), Lock::Exclusive)?)
-        };
-        match held() {
-            Ok(held) => held,
-            Err(error) => error.raw_os_error() != Some(libc::ENOENT),
-        }
+        staging::is_in_use(self.tmp(), self.reopen(TMP), name)
     }
 
     /// Takes the exclusive right to move layers.
@@ -158,7 +141,8 @@ impl LayerStore {
             let names = tree::names(self.tmp.as_fd())?;
             for name in names.iter().filter(|name| name.starts_with(PREFIX.as_bytes())) {
                 let place = self.staged_at(&String::from_utf8_lossy(name));
-                self.leftovers.note(place, self.sweep_one(name))?;
+                let swept = staging::sweep(self.tmp(), name, |_| Ok(()));
+                self.leftovers.note(place, swept.map(drop))?;
             }
             self.sweep_parts(names, parts_limit)?;
         }
@@ -175,18 +159,6 @@ impl LayerStore {
             moving.remove(&orphans)?;
         }
         Ok(())
-    }
-
-    /// Removes one staging directory, where nobody is at work in it.
-    fn sweep_one(&self, name: &[u8]) -> Result<()> {
-        let dir = match tree::open_dir_at(self.tmp.as_fd(), name) {
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(()),
-            other => other?,
-        };
-        match tree::try_lock(dir.as_fd(), Lock::Exclusive)? {
-            true => remove_tree(self.tmp.as_fd(), name),
-            false => Ok(()),
-        }
     }
 
     fn staged_at(&self, name: &str) -> PathBuf {
@@ -215,7 +187,7 @@ impl Moving<'_> {
     pub(crate) fn replace(&self, staging: &Staging<'_>, name: &str, diff_id: &Digest) -> Result<()> {
         staging.flush()?;
         self.publish(staging, name, diff_id)?;
-        self.settle()
+        self.sync()
     }
 
     /// Takes a layer that was just published back, to go with the staging.
@@ -224,7 +196,7 @@ impl Moving<'_> {
     }
 
     /// Makes the moves durable, as far as the engine's durability asks.
-    pub(crate) fn settle(&self) -> Result<()> {
+    pub(crate) fn sync(&self) -> Result<()> {
         match self.layers.durability {
             Durability::Full => tree::sync_fd(self.layers.layers.as_fd()),
             _ => Ok(()),
@@ -277,11 +249,6 @@ impl Staging<'_> {
     /// A layer that was staged.
     pub(crate) fn open(&self, name: &str) -> Result<OwnedFd> {
         tree::open_dir_at(self.dir.as_fd(), name)
-    }
-
-    /// Takes away what was staged under a name.
-    pub(crate) fn forget(&self, name: &str) -> Result<()> {
-        remove_tree(self.dir.as_fd(), name)
     }
 
     /// The name of the directory in `tmp/`. If no such directory exists, its maker is gone.

@@ -83,7 +83,7 @@ pub(crate) mod archive_reader {
 }
 pub(crate) use reference::Reference;
 #[cfg(feature = "registry")]
-pub(crate) use remote::{ProgressReader, Say, UrlImport, beside, login, search};
+pub(crate) use remote::{ProgressReader, ProgressSender, UrlImport, beside, login, search};
 pub(crate) use remove::ImageUser;
 
 use crate::error::Result;
@@ -115,7 +115,7 @@ use std::sync::Arc;
 use verify::Verifier;
 
 /// Takes progress messages; an error ends the operation.
-pub(crate) type Tell<'a> = &'a mut dyn FnMut(Progress) -> Result<()>;
+pub(crate) type OnProgress<'a> = &'a mut dyn FnMut(Progress) -> Result<()>;
 /// Takes the events of finished changes, in order.
 pub(crate) type Emit<'a> = &'a mut dyn FnMut(Event);
 

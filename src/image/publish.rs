@@ -90,7 +90,7 @@ impl Publisher {
                 }
             }
             if !moved.is_empty() {
-                moving.settle()?;
+                moving.sync()?;
             }
             Ok(done)
         });

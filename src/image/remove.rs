@@ -148,10 +148,10 @@ impl Removal<'_> {
         Ok(left.is_empty())
     }
 
-    fn untag(&mut self, image: &ImageRow, name: &NameRow, tell: bool) -> Result<()> {
+    fn untag(&mut self, image: &ImageRow, name: &NameRow, emits: bool) -> Result<()> {
         rows::remove_name(self.tx, &name.name)?;
         self.done.push(RemovedImage::Untagged(name.name.clone()));
-        if tell {
+        if emits {
             self.events.push(Event::image("untag", &image.id, &image.id, &labels(&image.config)));
         }
         Ok(())

@@ -14,7 +14,7 @@ use super::remove::Usage;
 #[cfg(not(feature = "registry"))]
 use super::repair::Refetcher;
 use super::repair::Repair;
-use super::{Tell, progress, stored_digest};
+use super::{OnProgress, progress, stored_digest};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::path::{BENEATH_NO_LINKS, openat2};
 use crate::kernel::tree::{self, Stat};
@@ -69,7 +69,7 @@ impl Verifier {
         options: &RegistryOptions,
         request: &VerifyImages,
         usage: Usage<'_>,
-        tell: Tell<'_>,
+        on_progress: OnProgress<'_>,
         op: Option<&Op>,
     ) -> Result<VerifyReport> {
         let repair = Repair { options, request, op };
@@ -78,10 +78,10 @@ impl Verifier {
             report.damage.push(damage(DamagedPart::Database, "coracle.db", reason));
         }
         for diff_id in self.db.read(rows::all_layers)? {
-            self.verify_layer(&repair, &stored_digest(&diff_id)?, usage, &mut *tell, &mut report)?;
+            self.verify_layer(&repair, &stored_digest(&diff_id)?, usage, &mut *on_progress, &mut report)?;
         }
         for image in self.db.read(rows::all_with_hidden)? {
-            self.verify_config(&repair, &image, &mut *tell, &mut report)?;
+            self.verify_config(&repair, &image, &mut *on_progress, &mut report)?;
         }
         Ok(report)
     }
@@ -91,7 +91,7 @@ impl Verifier {
         repair: &Repair<'_>,
         diff_id: &Digest,
         usage: Usage<'_>,
-        tell: Tell<'_>,
+        on_progress: OnProgress<'_>,
         report: &mut VerifyReport,
     ) -> Result<()> {
         let staging = self.layers.stage()?;
@@ -100,13 +100,13 @@ impl Verifier {
             Looked::Gone => return Ok(()),
             Looked::Whole => {
                 report.layers += 1;
-                return tell(progress::said("ok", &diff_id.short()));
+                return on_progress(progress::said("ok", &diff_id.short()));
             }
             Looked::Tree(reason, name) => (reason, Some(name)),
             Looked::Content(reason) => (reason, None),
         };
         report.layers += 1;
-        tell(progress::said(&format!("damaged: {reason}"), &diff_id.short()))?;
+        on_progress(progress::said(&format!("damaged: {reason}"), &diff_id.short()))?;
         let mut found = damage(DamagedPart::Layer, &diff_id.to_string(), reason);
         found.images = self.names_with(diff_id)?;
         if repair.request.repair {
@@ -115,7 +115,7 @@ impl Verifier {
                 Some(name) => place(&name),
                 None => self.refetcher.layer(repair, &staging, diff_id, seen, place),
             };
-            settle(&mut found, done, repair.op, tell, diff_id)?;
+            record_outcome(&mut found, done, repair.op, on_progress, diff_id)?;
         }
         report.damage.push(found);
         Ok(())
@@ -125,18 +125,18 @@ impl Verifier {
         &self,
         repair: &Repair<'_>,
         image: &ImageRow,
-        tell: Tell<'_>,
+        on_progress: OnProgress<'_>,
         report: &mut VerifyReport,
     ) -> Result<()> {
         report.images += 1;
         let id = stored_digest(&image.id)?;
         let Some(reason) = wrong_config(image) else { return Ok(()) };
-        tell(progress::said(&format!("damaged: {reason}"), &id.short()))?;
+        on_progress(progress::said(&format!("damaged: {reason}"), &id.short()))?;
         let mut found = damage(DamagedPart::Image, &image.id, reason);
         found.images = self.shown_names(&image.id)?;
         if repair.request.repair {
             let done = self.repair_config(repair, &id);
-            settle(&mut found, done, repair.op, tell, &id)?;
+            record_outcome(&mut found, done, repair.op, on_progress, &id)?;
         }
         report.damage.push(found);
         Ok(())
@@ -182,7 +182,7 @@ impl Verifier {
         match open(&layer).and_then(|have| differ(&have, &want, begun, op)) {
             Ok(Some(reason)) => Ok(Looked::Tree(reason, name)),
             Ok(None) => {
-                staging.forget(&name)?;
+                staging.discard(&name)?;
                 Ok(Looked::Whole)
             }
             // A directory that cannot be read, say: the second copy is right all the same.
@@ -245,16 +245,22 @@ fn damage(part: DamagedPart, id: &str, reason: String) -> Damage {
 }
 
 /// Notes what came of a repair. Only what ends the whole operation is an error.
-fn settle(found: &mut Damage, done: Result<()>, op: Option<&Op>, tell: Tell<'_>, id: &Digest) -> Result<()> {
+fn record_outcome(
+    found: &mut Damage,
+    done: Result<()>,
+    op: Option<&Op>,
+    on_progress: OnProgress<'_>,
+    id: &Digest,
+) -> Result<()> {
     op.map_or(Ok(()), Op::check)?;
     match done {
         Ok(()) => {
             found.repaired = true;
-            tell(progress::said("repaired", &id.short()))
+            on_progress(progress::said("repaired", &id.short()))
         }
         Err(error) => {
             found.unrepaired = error.message().to_owned();
-            tell(progress::said(&format!("not repaired: {}", found.unrepaired), &id.short()))
+            on_progress(progress::said(&format!("not repaired: {}", found.unrepaired), &id.short()))
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::turn;
 use crate::error::{Error, Result};
+use crate::hex::random_bytes;
 use nix::fcntl::{FallocateFlags, FcntlArg, fallocate, fcntl};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -82,8 +83,7 @@ pub(crate) fn read_bounded(path: &Path, most: u64) -> Result<Option<Vec<u8>>> {
 /// another program makes meanwhile, is left alone.
 pub(crate) fn make_once(path: &Path, content: &[u8], sync: bool) -> Result<()> {
     let failed = |e: &std::io::Error| Error::io(format_args!("make {}", path.display()), e);
-    let mut random = [0u8; 8];
-    getrandom::fill(&mut random).map_err(|e| Error::internal(format!("random bytes: {e}")))?;
+    let random = random_bytes()?;
     let dir = path.parent().unwrap_or(Path::new("."));
     let staged = dir.join(format!(".new-{:016x}", u64::from_ne_bytes(random)));
     let made = (|| {

@@ -28,6 +28,7 @@ pub(crate) mod signal;
 pub(crate) mod size;
 #[allow(unsafe_code)]
 pub(crate) mod socket;
+pub(crate) mod staging;
 pub(crate) mod switches;
 #[allow(unsafe_code)]
 pub(crate) mod thread;

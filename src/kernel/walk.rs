@@ -182,7 +182,7 @@ pub(crate) struct Walk<'a> {
     bytes: Vec<u8>,
     names: Vec<Name>,
     /// The offset of each directory's names, the base's first, and the index of the next one.
-    told: Vec<Told>,
+    listings: Vec<Listing>,
     left: Option<OwnedFd>,
     buffer: Vec<u8>,
 }
@@ -193,7 +193,7 @@ struct Name {
     is_dir: Option<bool>,
 }
 
-struct Told {
+struct Listing {
     bytes: usize,
     names: usize,
     next: usize,
@@ -212,7 +212,7 @@ impl<'a> Walk<'a> {
             is_dir: false,
             bytes: Vec::new(),
             names: Vec::new(),
-            told: Vec::new(),
+            listings: Vec::new(),
             left: None,
             buffer: Vec::new(),
         };
@@ -225,13 +225,13 @@ impl<'a> Walk<'a> {
     /// The next step; `None` at the end.
     pub(crate) fn next(&mut self) -> Result<Option<Step>> {
         self.left = None;
-        let Some(told) = self.told.last_mut() else { return Ok(None) };
+        let Some(listing) = self.listings.last_mut() else { return Ok(None) };
         // Of a directory that cannot be found again, no more names are visited.
-        if self.chain.lost == 0 && told.next < self.names.len() {
-            let name = &self.names[told.next];
-            told.next += 1;
-            self.path.truncate(told.path);
-            if told.path > 0 {
+        if self.chain.lost == 0 && listing.next < self.names.len() {
+            let name = &self.names[listing.next];
+            listing.next += 1;
+            self.path.truncate(listing.path);
+            if listing.path > 0 {
                 self.path.push(b'/');
             }
             self.name_at = self.path.len();
@@ -243,11 +243,11 @@ impl<'a> Walk<'a> {
             };
             return Ok(Some(Step::Entry));
         }
-        self.bytes.truncate(told.bytes);
-        self.names.truncate(told.names);
-        self.path.truncate(told.path);
-        self.told.pop();
-        if self.told.is_empty() {
+        self.bytes.truncate(listing.bytes);
+        self.names.truncate(listing.names);
+        self.path.truncate(listing.path);
+        self.listings.pop();
+        if self.listings.is_empty() {
             return Ok(None);
         }
         self.left = self.chain.leave()?;
@@ -308,7 +308,7 @@ impl<'a> Walk<'a> {
 
     fn read(&mut self, dir: BorrowedFd<'_>) -> Result<()> {
         let from =
-            Told { bytes: self.bytes.len(), names: self.names.len(), next: self.names.len(), path: self.path.len() };
+            Listing { bytes: self.bytes.len(), names: self.names.len(), next: self.names.len(), path: self.path.len() };
         tree::each_name(dir, &mut self.buffer, &mut |name, is_dir| {
             let at = self.bytes.len();
             self.bytes.extend_from_slice(name);
@@ -321,7 +321,7 @@ impl<'a> Walk<'a> {
             let text = |name: &Name| &bytes[name.at..name.at + usize::from(name.length)];
             self.names[from.names..].sort_unstable_by(|a, b| text(a).cmp(text(b)));
         }
-        self.told.push(from);
+        self.listings.push(from);
         Ok(())
     }
 }

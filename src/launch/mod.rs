@@ -8,3 +8,4 @@ pub(crate) mod monitor;
 pub(crate) mod plan;
 pub(crate) mod seccomp;
 pub(crate) mod selinux;
+pub(crate) mod step;

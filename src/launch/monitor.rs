@@ -1,6 +1,7 @@
 //! The library's side of the monitor: starting a monitor, and calling a running one.
 
 use super::plan::Plan;
+use super::step::Step;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::process;
 use crate::kernel::socket;
@@ -76,8 +77,8 @@ pub(crate) struct Boot<'a> {
 pub(crate) enum StartError {
     /// The library failed before the monitor's part.
     Engine(Error),
-    /// A step of the plan failed: its number and error, and its sentence.
-    Step(Failure, String),
+    /// A step of the launch failed: its number and error, and the step.
+    Step(Failure, Step),
     /// The monitor did not answer within [`START_LIMIT`].
     Late,
     /// The monitor has begun, but its answer could not be received: its record has the outcome of the start.
@@ -150,7 +151,7 @@ pub(crate) fn start(Waiting(ours): Waiting, plan: &Plan, boot: Boot<'_>) -> std:
 }
 
 fn failed(answer: Answer, plan: &Plan) -> StartError {
-    StartError::Step(answer.failure, sentence(&plan.steps, answer.failure.step))
+    StartError::Step(answer.failure, plan.step(answer.failure.step))
 }
 
 /// The reason why a monitor ended before it had its whole plan: it reports a failure before it ends.
@@ -177,26 +178,6 @@ fn started(ours: BorrowedFd<'_>) -> std::result::Result<Answer, StartError> {
         // The container may run by now: a lack of memory here does not mean that the start failed.
         _ => StartError::Unheard(error),
     })
-}
-
-/// The sentence of a step of the plan.
-pub(crate) fn sentence(steps: &[String], step: u32) -> String {
-    match step {
-        STEP_CLONE => "make the container's namespaces".into(),
-        STEP_MONITOR => "set up the container's monitor".into(),
-        STEP_LOST => "start the process: it ended before it could report".into(),
-        STEP_LATE => format!("start the process: a step of it took more than {STEP_LIMIT_S} seconds"),
-        STEP_HELD => format!(
-            "start the process: it was stopped in the container, and did not come to its program for {APPEARANCE_LIMIT_S} seconds"
-        ),
-        STEP_CGROUP_JOIN => "join the container's cgroups".into(),
-        STEP_WORKER => {
-            "take the rights (seccomp, capabilities, the root) from the process that reads the container's output"
-                .into()
-        }
-        STEP_PLAN => "read the plan".into(),
-        index => steps.get(index as usize).cloned().unwrap_or_else(|| format!("step {index}")),
-    }
 }
 
 /// A connection to a running monitor.

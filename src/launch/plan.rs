@@ -13,14 +13,11 @@ pub(crate) use coracle_monitor::wire::{MAX_VOLUMES, NET_HOST, NET_INSIDE};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The step that opens the container's own `/dev/null`, or its terminal; a failure is recognised by it.
-pub(crate) const STREAMS: &str = "set up the standard streams";
+/// The step that opens the container's own `/dev/null`, or its terminal.
+const STREAMS: &str = "set up the standard streams";
 
 /// The step that sets the AppArmor profile, whose name follows.
-pub(crate) const PROFILE: &str = "apply the AppArmor profile ";
-
-/// The step that sets the SELinux label, which follows.
-pub(crate) const LABEL: &str = "apply the SELinux label ";
+const PROFILE: &str = "apply the AppArmor profile ";
 
 /// The step of operations for the monitor, which its child never reaches.
 pub(crate) const READ: &str = "read the plan";
@@ -221,7 +218,7 @@ pub(crate) struct Container {
     /// Netfilter requests that the monitor sends at the end; empty: none.
     pub firewall_end: Vec<u8>,
     /// Index of the descriptor that is closed at the end; the next descriptor has the sockets of [`Container::relays`].
-    pub hold: Option<u32>,
+    pub port_reservation: Option<u32>,
     /// Ports whose connections the monitor forwards: their keys, the container's addresses and ports.
     pub relays: Vec<Relay>,
     pub namespace_count: u32,
@@ -263,6 +260,7 @@ pub(crate) struct Health {
 }
 
 /// A compiled plan: the bytes for the monitor, and a sentence for each step.
+#[derive(Default)]
 pub(crate) struct Plan {
     pub bytes: Vec<u8>,
     pub steps: Vec<String>,
@@ -296,7 +294,7 @@ pub(crate) fn compile(c: &Container) -> Plan {
     }
     sys(&mut plan, c);
     user_mounts(&mut plan, c);
-    others_dev(&mut plan, c);
+    foreign_dev(&mut plan, c);
     for (name, value) in &c.sysctls {
         plan.push(
             ops::Sysctl { name: closed(name).text(), value: value.as_bytes() },
@@ -409,7 +407,7 @@ fn health(plan: &mut PlanWriter, health: &Health) {
     );
 }
 
-fn empty_header() -> Header {
+pub(super) fn empty_header() -> Header {
     Header {
         magic: PLAN_MAGIC,
         version: VERSION,
@@ -644,7 +642,7 @@ fn for_the_monitor(plan: &mut PlanWriter, c: &Container) {
     if !c.firewall_end.is_empty() {
         plan.push(ops::FirewallEnd { messages: &c.firewall_end }, READ);
     }
-    if let Some(index) = c.hold {
+    if let Some(index) = c.port_reservation {
         plan.push(ops::Hold { index }, READ);
         plan.push(ops::RelayQueue { index: index + 1 }, READ);
     }
@@ -713,7 +711,7 @@ fn profile(plan: &mut PlanWriter, rights: &Rights) {
 /// Requires the host's procfs, so it comes before the container's.
 fn label(plan: &mut PlanWriter, rights: &Rights) {
     if !rights.label.is_empty() && Wall::SelinuxLabel.stands() {
-        plan.push(ops::Label { label: rights.label.as_bytes() }, format!("{LABEL}{}", rights.label));
+        plan.push(ops::Label { label: rights.label.as_bytes() }, format!("apply the SELinux label {}", rights.label));
     }
     if !rights.mount_label.is_empty() {
         plan.push(ops::MountLabel { label: closed(&rights.mount_label).text() }, READ);
@@ -859,7 +857,7 @@ fn bound(c: &Container, path: &str) -> Option<u64> {
 }
 
 /// The sources of terminals and the console's mount point, if they are not the container's own.
-fn others_dev(plan: &mut PlanWriter, c: &Container) {
+fn foreign_dev(plan: &mut PlanWriter, c: &Container) {
     let [dev, pts, console] = ["/dev", "/dev/pts", "/dev/console"].map(|path| bound(c, path));
     if dev.or(pts).or(console).is_none() {
         return;

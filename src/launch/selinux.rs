@@ -13,6 +13,7 @@ pub(crate) use asked::Asked;
 pub(crate) use context::Context;
 
 use crate::error::{Error, Result};
+use crate::hex::random_bytes;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -101,7 +102,7 @@ impl Policy {
     pub(crate) fn free_level(&self, mut is_free: impl FnMut(&str) -> Result<bool>) -> Result<String> {
         let Some(sensitivity) = self.process.sensitivity() else { return Ok(String::new()) };
         for _ in 0..DRAWS {
-            let number = getrandom::u64().map_err(|e| Error::internal(format!("no random number: {e}")))?;
+            let number = u64::from_ne_bytes(random_bytes()?);
             let Some((low, high)) = pair(number) else { continue };
             let level = format!("{sensitivity}:c{low},c{high}");
             if is_free(&level)? {

@@ -112,7 +112,7 @@ impl LogFile {
 
     /// The bytes before the reading position, at most this many. A file that is shorter was emptied: it is read from
     /// its start.
-    pub(super) fn recall(&mut self, most: usize) -> Result<Vec<u8>> {
+    pub(super) fn read_before(&mut self, most: usize) -> Result<Vec<u8>> {
         let mut memory = Vec::new();
         if self.packed.is_some() {
             return Ok(memory);

@@ -170,7 +170,7 @@ impl LogStream {
         if let Some(lines) = query.tail {
             files::keep_last_lines(&mut files, lines)?;
         }
-        let memory = files.first_mut().map_or(Ok(Vec::new()), |file| file.recall(MEMORY))?;
+        let memory = files.first_mut().map_or(Ok(Vec::new()), |file| file.read_before(MEMORY))?;
         Ok(LogStream {
             path,
             query: query.clone(),

@@ -1,7 +1,7 @@
 //! Giving out addresses: pools of networks, addresses of endpoints. Everything here runs in a database transaction, so that
 //! two programs never give out the same address.
 
-use super::spec::{Network, as_500, forbidden};
+use super::spec::{Network, forbidden};
 use super::subnet::{Subnet, pools};
 use crate::error::{Error, Result};
 use crate::model::{Ipam, IpamPool};
@@ -31,15 +31,22 @@ impl Pool {
             text => Subnet::parse(text).map_err(|e| e.context(format_args!("Invalid ip range {text} ")))?,
         };
         if !subnet.covers(&range) {
-            return Err(as_500(format!("Invalid ip range {range}: it does not lie in subnet {subnet}")));
+            return Err(Error::internal_as_dockerd(
+                "network",
+                format!("Invalid ip range {range}: it does not lie in subnet {subnet}"),
+            ));
         }
         let address = |text: &str, what: &str| -> Result<IpAddr> {
             let ip = text.split('/').next().unwrap_or_default().parse::<IpAddr>();
-            let ip = ip.map_err(|_| as_500(format!("{what}: {text:?} is not an address")))?;
+            let ip =
+                ip.map_err(|_| Error::internal_as_dockerd("network", format!("{what}: {text:?} is not an address")))?;
             if subnet.contains(ip) {
                 Ok(ip)
             } else {
-                Err(as_500(format!("{what} ({text}): it does not lie in subnet {subnet}")))
+                Err(Error::internal_as_dockerd(
+                    "network",
+                    format!("{what} ({text}): it does not lie in subnet {subnet}"),
+                ))
             }
         };
         let gateway = match pool.gateway.as_str() {
@@ -86,7 +93,7 @@ pub(super) fn decide(
     let mut pools: Vec<IpamPool> = Vec::new();
     for pool in asked.config.iter().filter(|pool| **pool != IpamPool::default()) {
         if pool.subnet.is_empty() {
-            return Err(as_500("Invalid subnet  : invalid CIDR address: "));
+            return Err(Error::internal_as_dockerd("network", "Invalid subnet  : invalid CIDR address: "));
         }
         pools.push(pool.clone());
     }
@@ -107,16 +114,20 @@ pub(super) fn decide(
         pools.insert(0, IpamPool { subnet: subnet.to_string(), ..IpamPool::default() });
     }
     if enable_ipv6 && !has(&pools, true) {
-        return Err(as_500(
+        return Err(Error::internal_as_dockerd(
+            "network",
             "could not find an available, non-overlapping IPv6 address pool among the defaults to assign to the network",
         ));
     }
     for pool in &mut pools {
         if pool.gateway.is_empty() {
             let read = read(pool)?;
-            let gateway = read
-                .free(|_| false)
-                .ok_or_else(|| as_500("failed to allocate gateway (): No available addresses on this pool"))?;
+            let gateway = read.free(|_| false).ok_or_else(|| {
+                Error::internal_as_dockerd(
+                    "network",
+                    "failed to allocate gateway (): No available addresses on this pool",
+                )
+            })?;
             // The first of the subnet, even where automatic addresses come from a part of it.
             let (first, _) = read.subnet.hosts();
             let first = read.subnet.nth(first).filter(|ip| !read.taken.contains(ip));
@@ -133,7 +144,7 @@ pub(super) fn decide(
 pub(super) fn choose(taken: &[Subnet], host: &[Subnet]) -> Result<Subnet> {
     let free = |subnet: &Subnet| !taken.iter().chain(host).any(|other| other.overlaps(subnet));
     pools().find(free).ok_or_else(|| {
-        as_500("could not find an available, non-overlapping IPv4 address pool among the defaults to assign to the network")
+        Error::internal_as_dockerd("network", "could not find an available, non-overlapping IPv4 address pool among the defaults to assign to the network")
     })
 }
 
@@ -204,7 +215,10 @@ pub(super) fn give(pools: &[Pool], v6: bool, ask: &Ask, used: &Used<'_>) -> Resu
         return Ok(Some(found));
     }
     let family = if v6 { "IPv6" } else { "IPv4" };
-    Err(as_500(format!("no available {family} addresses on this network's address pools: {}", first.subnet)))
+    Err(Error::internal_as_dockerd(
+        "network",
+        format!("no available {family} addresses on this network's address pools: {}", first.subnet),
+    ))
 }
 
 #[cfg(test)]

@@ -15,9 +15,9 @@ use super::options::{self, parent, sub};
 use super::own_links::{OwnLinks, Owner, next_bridge};
 use super::register::Register;
 use super::settings::{BridgesLock, Settings, set};
-use super::spec::{Network, as_500};
+use super::spec::Network;
 use super::subnet::Subnet;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::hex::random_bytes;
 use crate::store::Flush;
 use crate::store::networks as table;
@@ -144,7 +144,8 @@ impl Bridges {
         if find_link(&name)?.is_none() {
             self.make_parent(network, &name)?;
         }
-        let link = find_link(&name)?.ok_or_else(|| as_500(format!("interface {name} is gone")))?;
+        let link = find_link(&name)?
+            .ok_or_else(|| Error::internal_as_dockerd("network", format!("interface {name} is gone")))?;
         let mut m = Messages::new();
         link::set_up(&mut m, link.index);
         request(m, &format!("bring the parent interface {name} up"))?;
@@ -154,7 +155,12 @@ impl Bridges {
     fn make_parent(&self, network: &Network, name: &str) -> Result<()> {
         let alias = self.own_links.alias(network);
         let what = format!("make the parent interface {name}");
-        let bad = || as_500(format!("invalid subinterface vlan name {name}, example formatting is eth0.10"));
+        let bad = || {
+            Error::internal_as_dockerd(
+                "network",
+                format!("invalid subinterface vlan name {name}, example formatting is eth0.10"),
+            )
+        };
         let mut m = Messages::new();
         if network.spec.options.get("parent").is_none_or(String::is_empty) {
             // The interface leads nowhere: the network's containers have only each other.
@@ -200,7 +206,8 @@ impl Bridges {
 
     /// Gives a new bridge its settings, its filter and its addresses, and brings it up.
     fn bring_up(&self, network: &Network, name: &str) -> Result<u32> {
-        let link = find_link(name)?.ok_or_else(|| as_500(format!("bridge {name} is gone")))?;
+        let link =
+            find_link(name)?.ok_or_else(|| Error::internal_as_dockerd("network", format!("bridge {name} is gone")))?;
         self.host_settings(network, name)?;
         // Before it is up: at a link that is up it takes some milliseconds. Whether the filter stands is asked before it
         // matters.
@@ -222,10 +229,10 @@ impl Bridges {
     fn decide_bridge(&self, network: &mut Network) -> Result<()> {
         let name = next_bridge(network)?;
         if links()?.iter().any(|link| link.name == name) {
-            return Err(as_500(format!(
-                "an interface with the name {name} is there already, and is not of network {}",
-                network.name
-            )));
+            return Err(Error::internal_as_dockerd(
+                "network",
+                format!("an interface with the name {name} is there already, and is not of network {}", network.name),
+            ));
         }
         network.spec.bridge = name;
         let host = host_subnets()?;

@@ -11,7 +11,7 @@ use super::options::{self, sub};
 use super::pending_leases::PendingLeases;
 use super::register::Register;
 use super::remote::RemoteDrivers;
-use super::spec::{Network, NetworkSpec, PREDEFINED, as_500, forbidden};
+use super::spec::{Network, NetworkSpec, PREDEFINED, forbidden};
 use super::subnet::Subnet;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{CreateNetwork, Filters, NetworkCreated, PruneFilter, PrunedNetworks};
@@ -34,7 +34,7 @@ impl Creator {
     pub(crate) fn create(&self, asked: &CreateNetwork) -> Result<NetworkCreated> {
         let name = asked.name.trim();
         if name.is_empty() {
-            return Err(as_500(format!("invalid name: {}", asked.name)));
+            return Err(Error::internal_as_dockerd("network", format!("invalid name: {}", asked.name)));
         }
         if name.chars().any(char::is_control) || name.contains('/') {
             return Err(Error::invalid(format!("invalid network name: {:?}", asked.name)));

@@ -3,7 +3,7 @@
 use super::endpoint::doc::EndpointDoc;
 use super::endpoint::store::{EndpointStore, read};
 use super::register::Register;
-use super::spec::{Network, PREDEFINED, as_500};
+use super::spec::{Network, PREDEFINED};
 use crate::error::{Error, Result};
 use crate::model::{EndpointSettings, ListNetworks, NetworkDetail, NetworkMember};
 use std::collections::BTreeMap;
@@ -59,7 +59,7 @@ fn check(query: &ListNetworks) -> Result<()> {
     }
     let values = |key: &str| query.filters.get(key).into_iter().flatten();
     if let Some(bad) = values("type").find(|kind| !matches!(kind.as_str(), "custom" | "builtin")) {
-        return Err(as_500(format!("Invalid filter: 'type'='{bad}'")));
+        return Err(Error::internal_as_dockerd("network", format!("Invalid filter: 'type'='{bad}'")));
     }
     if let Some(bad) = values("dangling").find(|value| !matches!(value.as_str(), "true" | "1" | "false" | "0")) {
         return Err(Error::invalid(format!("Invalid filter 'dangling={bad}'")));

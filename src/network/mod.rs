@@ -37,11 +37,11 @@ mod subnet;
 pub(crate) use beside::refusals;
 pub(crate) use endpoint::allocate::check_settings;
 pub(crate) use endpoint::doc::{EndpointDoc, parse_mac};
-pub(crate) use endpoint::joined::{Joined, Joining, Want};
+pub(crate) use endpoint::joined::{EndpointRequest, JoinedEndpoints, Joining};
 pub(crate) use endpoint::store::{EndpointStore, leave};
 pub(crate) use names::{RESOLVER, Resolver};
 pub(crate) use netlink::link::Script;
-pub(crate) use ports::{Hold, Published, check as check_ports, parse as parse_port};
+pub(crate) use ports::{PortReservation, Published, check as check_ports, parse as parse_port};
 pub(crate) use register::{Register, default_id};
 pub(crate) use spec::{Network, PREDEFINED, key};
 

@@ -1,7 +1,7 @@
 //! Names: the files that monitors answer from, one for each user-defined network, and what a container's resolver needs.
 
 use super::endpoint::doc::EndpointDoc;
-use super::endpoint::joined::{Endpoint, Joined};
+use super::endpoint::joined::{Endpoint, JoinedEndpoints};
 use super::endpoint::store::{EndpointStore, read, row as endpoint_row};
 use super::locks::Locks;
 use super::netlink::nft::{Batch, Hook, Meta, R0, Rule};
@@ -47,8 +47,8 @@ pub(crate) struct Names {
 
 impl Names {
     /// The resolver of a container that is on a user-defined network; others have none.
-    pub(crate) fn resolver(&self, joined: &Joined) -> Result<Option<Resolver>> {
-        let own: Vec<&Endpoint> = joined.endpoints.iter().filter(|end| !end.network.is_predefined()).collect();
+    pub(crate) fn resolver(&self, endpoints: &JoinedEndpoints) -> Result<Option<Resolver>> {
+        let own: Vec<&Endpoint> = endpoints.endpoints.iter().filter(|end| !end.network.is_predefined()).collect();
         if own.is_empty() {
             return Ok(None);
         }
@@ -59,7 +59,8 @@ impl Names {
             redirect: redirect(port),
             names: own.iter().map(|end| format!("../../net/{}", end.network.id)).collect(),
             aliases: own.iter().enumerate().flat_map(|(at, end)| aliases(at as u32, &end.doc.links)).collect(),
-            forwards: joined.endpoints.iter().any(|end| !end.network.spec.internal) || !Wall::InternalResolver.stands(),
+            forwards: endpoints.endpoints.iter().any(|end| !end.network.spec.internal)
+                || !Wall::InternalResolver.stands(),
         }))
     }
 

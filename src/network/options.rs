@@ -2,8 +2,8 @@
 
 use super::driver::Driver;
 use super::netlink::link::Sub;
-use super::spec::{Network, NetworkSpec, as_500};
-use crate::error::Result;
+use super::spec::{Network, NetworkSpec};
+use crate::error::{Error, Result};
 use crate::model::{StringMap, parse_bool};
 use std::net::IpAddr;
 
@@ -28,9 +28,9 @@ fn get<'a>(spec: &'a NetworkSpec, key: &str) -> Option<&'a str> {
 fn flag(spec: &NetworkSpec, key: &str) -> Result<bool> {
     match get(spec, key) {
         None | Some("") => Ok(true),
-        Some(text) => {
-            parse_bool(text).ok_or_else(|| as_500(format!("network option {key}: {text:?} is neither true nor false")))
-        }
+        Some(text) => parse_bool(text).ok_or_else(|| {
+            Error::internal_as_dockerd("network", format!("network option {key}: {text:?} is neither true nor false"))
+        }),
     }
 }
 
@@ -49,7 +49,12 @@ pub(super) fn host_binding(spec: &NetworkSpec) -> Result<Option<IpAddr>> {
     match get(spec, "bridge.host_binding_ipv4") {
         None | Some("" | "0.0.0.0") => Ok(None),
         Some(text) => {
-            let bad = |_| as_500(format!("network option bridge.host_binding_ipv4: {text:?} is not an address"));
+            let bad = |_| {
+                Error::internal_as_dockerd(
+                    "network",
+                    format!("network option bridge.host_binding_ipv4: {text:?} is not an address"),
+                )
+            };
             text.parse::<std::net::Ipv4Addr>().map(|ip| Some(ip.into())).map_err(bad)
         }
     }
@@ -61,7 +66,10 @@ pub(super) fn mtu(spec: &NetworkSpec) -> Result<u32> {
         None | Some("" | "0") => Ok(0),
         Some(text) => match text.parse::<u32>() {
             Ok(mtu) if (68..=65535).contains(&mtu) => Ok(mtu),
-            _ => Err(as_500(format!("network option driver.mtu: {text:?} is not from 68 to 65535"))),
+            _ => Err(Error::internal_as_dockerd(
+                "network",
+                format!("network option driver.mtu: {text:?} is not from 68 to 65535"),
+            )),
         },
     }
 }
@@ -75,7 +83,10 @@ pub(super) fn bridge_name(spec: &NetworkSpec) -> Result<Option<&str>> {
     if good {
         Ok(Some(name))
     } else {
-        Err(as_500(format!("network option bridge.name: {name:?} is not an interface name")))
+        Err(Error::internal_as_dockerd(
+            "network",
+            format!("network option bridge.name: {name:?} is not an interface name"),
+        ))
     }
 }
 
@@ -97,13 +108,23 @@ pub(super) fn sub(network: &Network) -> Result<Option<Sub>> {
             "private" => 1,
             "vepa" => 2,
             "passthru" => 8,
-            other => return Err(as_500(format!("requested macvlan mode '{other}' is not valid"))),
+            other => {
+                return Err(Error::internal_as_dockerd(
+                    "network",
+                    format!("requested macvlan mode '{other}' is not valid"),
+                ));
+            }
         }))),
         Driver::Ipvlan => Ok(Some(Sub::Ipvlan(match option("ipvlan_mode") {
             "" | "l2" => 0,
             "l3" => 1,
             "l3s" => 2,
-            other => return Err(as_500(format!("requested ipvlan mode '{other}' is not valid"))),
+            other => {
+                return Err(Error::internal_as_dockerd(
+                    "network",
+                    format!("requested ipvlan mode '{other}' is not valid"),
+                ));
+            }
         }))),
         _ => Ok(None),
     }

@@ -4,8 +4,8 @@ use super::firewall::Firewall;
 use super::links::{find_link, links};
 use super::netlink::link::Link;
 use super::options;
-use super::spec::{Network, as_500};
-use crate::error::Result;
+use super::spec::Network;
+use crate::error::{Error, Result};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -74,7 +74,9 @@ pub(super) fn next_bridge(network: &Network) -> Result<String> {
             let links = links()?;
             let taken = |name: &String| links.iter().any(|link| link.name == *name);
             let mut names = (0..100).map(|number| format!("coracle{number}"));
-            names.find(|name| !taken(name)).ok_or_else(|| as_500("no name is left for the default bridge"))
+            names
+                .find(|name| !taken(name))
+                .ok_or_else(|| Error::internal_as_dockerd("network", "no name is left for the default bridge"))
         }
     }
 }

@@ -159,14 +159,14 @@ pub(crate) struct PortRequest<'a> {
 pub(crate) struct Taken {
     pub ports: Vec<Published>,
     /// The sockets that nobody reads, and those that the monitor reads.
-    held: Option<(Bundle, Bundle)>,
+    reserved: Option<(Bundle, Bundle)>,
     /// The number of sockets that the monitor reads.
     relayed: usize,
 }
 
 /// Sockets that keep ports from other programs as long as they are open.
-pub(crate) struct Hold {
-    pub held: OwnedFd,
+pub(crate) struct PortReservation {
+    pub reserved: OwnedFd,
     /// See [`Published::is_relayed`].
     pub relayed: OwnedFd,
 }
@@ -175,23 +175,23 @@ impl Taken {
     fn add(&mut self, ports: Vec<(Published, Option<OwnedFd>)>) -> Result<()> {
         for (port, socket) in ports {
             self.ports.push(port);
-            if self.held.is_none() {
-                self.held = Some((Bundle::new()?, Bundle::new()?));
+            if self.reserved.is_none() {
+                self.reserved = Some((Bundle::new()?, Bundle::new()?));
             }
-            if let (Some((held, relayed)), Some(socket)) = (&mut self.held, socket) {
+            if let (Some((reserved, relayed)), Some(socket)) = (&mut self.reserved, socket) {
                 let is_relayed = port.is_relayed();
                 self.relayed += usize::from(is_relayed);
                 check_relayed(self.relayed, &port, port::descriptors()?)?;
-                let bundle = if is_relayed { relayed } else { held };
+                let bundle = if is_relayed { relayed } else { reserved };
                 bundle.push(socket, &port.relay_key())?;
             }
         }
         Ok(())
     }
 
-    pub(super) fn hold(&mut self) -> Result<Option<Hold>> {
-        let Some((held, relayed)) = self.held.take() else { return Ok(None) };
-        Ok(Some(Hold { held: held.finish()?, relayed: relayed.finish()? }))
+    pub(super) fn port_reservation(&mut self) -> Result<Option<PortReservation>> {
+        let Some((reserved, relayed)) = self.reserved.take() else { return Ok(None) };
+        Ok(Some(PortReservation { reserved: reserved.finish()?, relayed: relayed.finish()? }))
     }
 }
 

@@ -11,9 +11,9 @@ use super::links::find_link;
 use super::pending_leases::PendingLeases;
 use super::ports::parse as parse_port;
 use super::register::Register;
-use super::spec::{Network, as_500};
+use super::spec::Network;
 use super::subnet::Subnet;
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::model::Bindings;
 use crate::plugin::{Plugin, Plugins};
 use crate::store::Flush;
@@ -98,7 +98,7 @@ impl RemoteDrivers {
             network.spec.scope = if answer.scope == "global" { answer.scope } else { String::new() };
         }
         if network.spec.ipam.driver == "null" && !network.is_remote() {
-            return Err(as_500("ipv4 pool is empty"));
+            return Err(Error::internal_as_dockerd("network", "ipv4 pool is empty"));
         }
         let Some(ipam) = self.leases.plugin(network)? else { return Ok(()) };
         let taken = self.leases.take_pools(&ipam, network, pending);
@@ -152,10 +152,15 @@ impl RemoteDrivers {
     /// Has the driver make the interface of an endpoint, and notes its answer in the document. On error the caller must
     /// detach the endpoint. The answer is the beginning of the interface's name in the container, if the driver names one;
     /// the interface gets its number later.
-    pub(super) fn join(&self, who: &Joining<'_>, network: &Network, doc: &mut EndpointDoc) -> Result<Option<String>> {
+    pub(super) fn join(
+        &self,
+        container: &Joining<'_>,
+        network: &Network,
+        doc: &mut EndpointDoc,
+    ) -> Result<Option<String>> {
         let driver = self.plugin(network)?;
-        create_end(&driver, who, network, doc)?;
-        let key = self.run.join("c").join(who.container).join("netns");
+        create_end(&driver, container, network, doc)?;
+        let key = self.run.join("c").join(container.id).join("netns");
         let body = json!({ "NetworkID": network.id, "EndpointID": doc.id, "SandboxKey": key, "Options": {} });
         let joined: JoinAnswer = driver.call("NetworkDriver.Join", &body)?;
         (doc.v4_gateway, doc.v6_gateway) = (gateway(&joined.gateway)?, gateway(&joined.gateway_ipv6)?);
@@ -163,9 +168,12 @@ impl RemoteDrivers {
         let source = joined.interface_name.src_name;
         if !source.is_empty() && find_link(&source)?.is_none() {
             let driver = &network.spec.driver;
-            return Err(as_500(format!("NetworkDriver.Join: the interface {source} of driver {driver} is not there")));
+            return Err(Error::internal_as_dockerd(
+                "network",
+                format!("NetworkDriver.Join: the interface {source} of driver {driver} is not there"),
+            ));
         }
-        doc.remote = Some(RemoteEnd { source, routes, ports: publish_end(&driver, who, network, doc)? });
+        doc.remote = Some(RemoteEnd { source, routes, ports: publish_end(&driver, container, network, doc)? });
         Ok(Some(joined.interface_name.dst_prefix)
             .filter(|text| !text.is_empty() && text.len() < 12 && text.bytes().all(|b| b.is_ascii_alphanumeric())))
     }
@@ -176,7 +184,7 @@ impl RemoteDrivers {
         for stored in self.register.db.read(|tx| table::of_container(tx, container))? {
             if !self.release_one(&self.plugins, &stored)? {
                 let text = "a plugin does not answer: what the container had of it is not given back";
-                return Err(as_500(text));
+                return Err(Error::internal_as_dockerd("network", text));
             }
         }
         Ok(())
@@ -293,7 +301,7 @@ pub(super) fn number_interfaces(docs: &mut [EndpointDoc], prefixes: &[Option<Str
 }
 
 /// Has the driver make an endpoint. The driver may choose the addresses that are not decided yet, and no others.
-fn create_end(driver: &Plugin, who: &Joining<'_>, network: &Network, doc: &mut EndpointDoc) -> Result<()> {
+fn create_end(driver: &Plugin, container: &Joining<'_>, network: &Network, doc: &mut EndpointDoc) -> Result<()> {
     let cidr = |ip: Option<IpAddr>, prefix: u8| ip.map_or(String::new(), |ip| format!("{ip}/{prefix}"));
     let body = json!({
         "NetworkID": network.id, "EndpointID": doc.id,
@@ -302,8 +310,8 @@ fn create_end(driver: &Plugin, who: &Joining<'_>, network: &Network, doc: &mut E
             "MacAddress": doc.mac,
         },
         "Options": {
-            "com.docker.network.endpoint.exposedports": exposed(who),
-            "com.docker.network.portmap": portmap(who),
+            "com.docker.network.endpoint.exposedports": exposed(container),
+            "com.docker.network.portmap": portmap(container),
         },
     });
     let created: Created = driver.call("NetworkDriver.CreateEndpoint", &body)?;
@@ -316,7 +324,10 @@ fn create_end(driver: &Plugin, who: &Joining<'_>, network: &Network, doc: &mut E
         let open = if ip.is_ipv4() { doc.v4.is_none() } else { doc.v6.is_none() };
         match open {
             true => Ok(Some((ip, subnet.prefix()))),
-            false => Err(as_500(format!("NetworkDriver.CreateEndpoint: the driver changed the {what} to {text}"))),
+            false => Err(Error::internal_as_dockerd(
+                "network",
+                format!("NetworkDriver.CreateEndpoint: the driver changed the {what} to {text}"),
+            )),
         }
     };
     let (v4, v6) = (answered(&interface.address, "address")?, answered(&interface.address_ipv6, "IPv6 address")?);
@@ -334,15 +345,15 @@ fn create_end(driver: &Plugin, who: &Joining<'_>, network: &Network, doc: &mut E
 }
 
 /// Has the driver publish the container's ports; answers whether it does that.
-fn publish_end(driver: &Plugin, who: &Joining<'_>, network: &Network, doc: &EndpointDoc) -> Result<bool> {
-    if who.bindings.is_empty() && !who.publish_all {
+fn publish_end(driver: &Plugin, container: &Joining<'_>, network: &Network, doc: &EndpointDoc) -> Result<bool> {
+    if container.bindings.is_empty() && !container.publish_all {
         return Ok(false);
     }
     let body = json!({
         "NetworkID": network.id, "EndpointID": doc.id,
         "Options": {
-            "com.docker.network.portmap": portmap(who),
-            "com.docker.network.endpoint.exposedports": exposed(who),
+            "com.docker.network.portmap": portmap(container),
+            "com.docker.network.endpoint.exposedports": exposed(container),
         },
     });
     match driver.call::<Value>("NetworkDriver.ProgramExternalConnectivity", &body) {
@@ -353,12 +364,12 @@ fn publish_end(driver: &Plugin, who: &Joining<'_>, network: &Network, doc: &Endp
     }
 }
 
-fn exposed(who: &Joining<'_>) -> Vec<Value> {
-    who.exposed.iter().filter_map(|port| transport_port(&port)).collect()
+fn exposed(container: &Joining<'_>) -> Vec<Value> {
+    container.exposed.iter().filter_map(|port| transport_port(&port)).collect()
 }
 
 fn gateway(text: &str) -> Result<Option<IpAddr>> {
-    let bad = |_| as_500(format!("NetworkDriver.Join: {text:?} is not a gateway"));
+    let bad = |_| Error::internal_as_dockerd("network", format!("NetworkDriver.Join: {text:?} is not a gateway"));
     if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(bad) }
 }
 
@@ -379,9 +390,9 @@ fn transport_port(text: &str) -> Option<Value> {
     Some(json!({ "Proto": protocol.number(), "Port": port }))
 }
 
-fn portmap(who: &Joining<'_>) -> Vec<Value> {
+fn portmap(container: &Joining<'_>) -> Vec<Value> {
     let mut all = Vec::new();
-    for (text, hosts) in who.bindings.iter() {
+    for (text, hosts) in container.bindings.iter() {
         let Ok((port, protocol)) = parse_port(&text) else { continue };
         for (ip, host_port) in hosts.into_iter().flat_map(Bindings::iter) {
             let (first, last) = host_port.split_once('-').unwrap_or((&host_port, &host_port));

@@ -91,8 +91,3 @@ pub(crate) fn key<'a>(found: Option<&'a Network>, asked: &'a str) -> &'a str {
 pub(super) fn forbidden(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Forbidden, message).in_area("network")
 }
-
-/// A mistake of a request that dockerd answers with status 500.
-pub(super) fn as_500(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Internal, message).in_area("network")
-}

@@ -150,7 +150,7 @@ impl Access {
         if registry.https && !realm.https {
             return Err(Error::internal(format!("{}: a token server without TLS is refused", realm.shown())));
         }
-        let answer = self.ask_for_token(transport, realm.is_led_by(registry), realm, service, scope)?;
+        let answer = self.ask_for_token(transport, realm.is_redirected_from(registry), realm, service, scope)?;
         if answer.status != 200 {
             let status = answer.status;
             let error = refused(answer, "get a token");
@@ -162,17 +162,17 @@ impl Access {
         read_token(answer)
     }
 
-    /// A token server's answer. `led`: the registry may lead to it.
+    /// A token server's answer. `redirected`: the registry may lead to it.
     fn ask_for_token(
         &self,
         transport: &Transport,
-        led: bool,
+        redirected: bool,
         realm: Url,
         service: &str,
         scope: &str,
     ) -> Result<Answer> {
         let ask = |method, url, headers, authorization, body| {
-            transport.send(Ask { method, url, led, headers, authorization, body })
+            transport.send(Ask { method, url, redirected, headers, authorization, body })
         };
         if self.auth.identitytoken.is_empty() {
             let mut url = realm;

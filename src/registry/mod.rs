@@ -18,7 +18,7 @@ pub(crate) use service::Service;
 pub(crate) use transport::Transport;
 pub(crate) use url::{Url, unescape, without_secrets};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Cause, Error, ErrorKind, Result};
 use crate::model::RegistryAuth;
 use crate::walls::Wall;
 use auth::{Access, Challenge};
@@ -198,15 +198,16 @@ impl<'a> Client<'a> {
                 Payload::Bytes(bytes) => (false, Payload::Bytes(bytes)),
                 Payload::Stream(stream) => (true, Payload::Stream(*stream)),
             };
-            let led = url.is_led_by(&self.base);
-            let ask = Ask { method, url: url.clone(), led, headers: headers.to_vec(), authorization, body: payload };
+            let redirected = url.is_redirected_from(&self.base);
+            let ask =
+                Ask { method, url: url.clone(), redirected, headers: headers.to_vec(), authorization, body: payload };
             let mut answer = self.transport.send(ask)?;
             match answer.status {
                 401 if !renewed && !stream && answer.url.same_origin(&self.base) => {
                     let asked = Challenge::of(answer.all("www-authenticate"));
                     if asked == Some(Challenge::Basic) && self.access.is_anonymous() {
                         let what = format!("{method} {}: no basic auth credentials", url.shown());
-                        return Err(Error::new(ErrorKind::Unauthorized, what));
+                        return Err(Error::new(ErrorKind::Unauthorized, what).caused_by(Cause::NoCredentials));
                     }
                     let Some(asked) = asked else { return Ok(answer) };
                     *self.challenge.lock() = Some(asked);
@@ -419,9 +420,11 @@ fn refused(answer: Answer, what: &str) -> Error {
         _ => ErrorKind::Internal,
     };
     let body: Option<Body> = answer.bytes(64 << 10).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let mut cause = None;
     let said = body.and_then(|body| {
         let mut all = Vec::new();
         for one in body.errors.unwrap_or_default().iter().take(3) {
+            cause = cause.or(cause_of(&one.code));
             all.push(format!("{}: {}", one.code.to_lowercase().replace('_', " "), one.message));
         }
         all.extend(body.details);
@@ -432,7 +435,20 @@ fn refused(answer: Answer, what: &str) -> Error {
         None if status == 401 => format!("{what}: {shown}: unauthorized: authentication required"),
         None => format!("{what}: {shown}: received unexpected HTTP status: {status}"),
     };
-    Error::new(kind, message)
+    let error = Error::new(kind, message);
+    match cause {
+        Some(cause) => error.caused_by(cause),
+        None => error,
+    }
+}
+
+/// The circumstance that a registry's code of an error stands for.
+fn cause_of(code: &str) -> Option<Cause> {
+    match code.to_ascii_uppercase().as_str() {
+        "NAME_UNKNOWN" => Some(Cause::NameUnknown),
+        "MANIFEST_UNKNOWN" => Some(Cause::ManifestUnknown),
+        _ => None,
+    }
 }
 
 /// One line of bounded length.

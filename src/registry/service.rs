@@ -16,7 +16,7 @@ pub(crate) struct Service<'a> {
     /// After redirects: of them, only those of the first request are followed.
     base: Url,
     /// Another server named this one.
-    led: bool,
+    redirected: bool,
     authorization: Option<String>,
 }
 
@@ -37,9 +37,9 @@ impl<'a> Service<'a> {
             return Err(Error::internal(format!("the server led to {}, where no git is served", answer.url.shown())));
         };
         let base = answer.url.at(base);
-        let (led, at_home) = (base.is_led_by(&first), base.same_origin(&first));
+        let (redirected, at_home) = (base.is_redirected_from(&first), base.same_origin(&first));
         let authorization = authorization.filter(|_| at_home);
-        Ok((Service { transport, base, led, authorization }, Box::new(answer.reader())))
+        Ok((Service { transport, base, redirected, authorization }, Box::new(answer.reader())))
     }
 
     /// Sends a question; answers the body of the server's answer.
@@ -50,7 +50,7 @@ impl<'a> Service<'a> {
         let url = self.base.at(&format!("{}{QUESTIONS}", self.base.target));
         let authorization = self.authorization.clone();
         let body = Payload::Bytes(question);
-        let ask = Ask { method: "POST", url, led: self.led, headers, authorization, body };
+        let ask = Ask { method: "POST", url, redirected: self.redirected, headers, authorization, body };
         Ok(Box::new(send(self.transport, ask)?.reader()))
     }
 }

@@ -56,7 +56,7 @@ pub(super) struct Ask<'a> {
     pub(super) method: &'static str,
     pub(super) url: Url,
     /// A server elsewhere named the address.
-    pub(super) led: bool,
+    pub(super) redirected: bool,
     pub(super) headers: Vec<(&'static str, String)>,
     /// The header `Authorization`: only ever sent to the origin of `url`.
     pub(super) authorization: Option<String>,
@@ -66,7 +66,7 @@ pub(super) struct Ask<'a> {
 impl Ask<'_> {
     /// A GET of an address that the caller named, without credentials.
     pub(super) fn get(url: Url) -> Ask<'static> {
-        Ask { method: "GET", url, led: false, headers: vec![], authorization: None, body: Payload::None }
+        Ask { method: "GET", url, redirected: false, headers: vec![], authorization: None, body: Payload::None }
     }
 }
 
@@ -222,7 +222,7 @@ impl Transport {
             if !next.same_origin(&first) {
                 ask.authorization = None;
             }
-            ask.led |= next.is_led_by(&first);
+            ask.redirected |= next.is_redirected_from(&first);
             ask.url = next;
         }
         Err(Error::internal(format!("{}: more than {MAX_REDIRECTS} redirects", first.shown())))
@@ -237,7 +237,7 @@ impl Transport {
                 "plain HTTP to {who} is refused: it is not listed as an insecure registry"
             )));
         }
-        let origin = self.origin(&url, ask.led && !self.is_listed(&url.authority)?)?;
+        let origin = self.origin(&url, ask.redirected && !self.is_listed(&url.authority)?)?;
         let mut request = http::Request::builder().method(ask.method).uri(url.text());
         for (name, value) in &ask.headers {
             request = request.header(*name, value);
@@ -260,20 +260,20 @@ impl Transport {
         Ok(Answer { status: parts.status.as_u16(), url, is_last: false, headers: parts.headers, body })
     }
 
-    /// An origin: each has a trust of its own. `led`: it is one of those that [`Elsewhere`] is for.
-    fn origin(&self, url: &Url, led: bool) -> Result<Origin> {
-        let led = led && Wall::LedAddresses.stands();
+    /// An origin: each has a trust of its own. `redirected`: it is one of those that [`Elsewhere`] is for.
+    fn origin(&self, url: &Url, redirected: bool) -> Result<Origin> {
+        let redirected = redirected && Wall::LedAddresses.stands();
         // A proxy looks names up by itself.
-        if led && url.address().is_some_and(is_own) {
+        if redirected && url.address().is_some_and(is_own) {
             return Err(Error::internal(format!("{}: {OWN}", url.shown())));
         }
-        let key = format!("{}://{} {led}", url.https, url.authority);
+        let key = format!("{}://{} {redirected}", url.https, url.authority);
         if let Some(origin) = self.origins.lock().get(&key) {
             return Ok(origin.clone());
         }
         let proxy = proxy(url, self.files, &self.options.proxies)?;
         let tls = url.https.then(|| self.tls(&url.authority)).transpose()?;
-        let agent = match led && proxy.is_none() {
+        let agent = match redirected && proxy.is_none() {
             true => Agent::with_parts(tls::plain().clone(), DefaultConnector::default(), Elsewhere::default()),
             false => tls::plain_agent(),
         };

@@ -71,7 +71,7 @@ impl Url {
     }
 
     /// Whether another server named this address: one that is not on this machine, whose own addresses it may not name.
-    pub(crate) fn is_led_by(&self, server: &Url) -> bool {
+    pub(crate) fn is_redirected_from(&self, server: &Url) -> bool {
         !self.is_origin_of(server) && !server.address().is_some_and(|address| address.is_loopback())
     }
 

@@ -6,13 +6,13 @@
 
 #[cfg_attr(not(feature = "registry"), allow(dead_code))]
 pub(crate) mod blobs;
+mod cached;
 mod claim;
 pub(crate) mod containers;
 pub(crate) mod copy;
 mod flush;
 pub(crate) mod identity;
 pub(crate) mod images;
-mod kept;
 mod leftovers;
 pub(crate) mod levels;
 pub(crate) mod links;
@@ -21,10 +21,12 @@ pub(crate) mod networks;
 pub(crate) mod removals;
 pub(crate) mod slot_locks;
 pub(crate) mod states;
+#[cfg(test)]
+mod tests;
 pub(crate) mod unfinished;
 pub(crate) mod volumes;
 
-pub(crate) use kept::Kept;
+pub(crate) use cached::Cached;
 pub(crate) use leftovers::Leftovers;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -260,7 +262,7 @@ impl Db {
     /// Waits until all that was written up to now is on disk, as after a [`Flush::Durable`]: for work that was written
     /// lazily so that others need not wait for the disk under the database's lock. A call that comes during
     /// such a wait shares the next one.
-    pub(crate) fn settle(&self) -> Result<()> {
+    pub(crate) fn wait_durable(&self) -> Result<()> {
         if self.durability == Durability::Full { self.flushes.wait() } else { Ok(()) }
     }
 

@@ -1,8 +1,9 @@
 //! The directories of volumes, and those that are staged in `tmp/`.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernel::copy::TreeCopy;
 use crate::kernel::remove::remove_tree;
+use crate::kernel::staging;
 use crate::kernel::tree::{self, Lock};
 use crate::store::{Durability, Leftovers};
 use crate::walls::Wall;
@@ -112,13 +113,7 @@ impl VolumeDirs {
 
     /// A new staging directory of ours.
     pub(super) fn stage(&self) -> Result<Staging<'_>> {
-        let gate = self.gate()?;
-        tree::lock(gate.as_fd(), Lock::Shared, "the directory tmp of the root")?;
-        let number = getrandom::u64().map_err(|e| Error::internal(format!("no random number: {e}")))?;
-        let name = format!("{PREFIX}{number:016x}");
-        tree::mkdir_at(self.tmp.as_fd(), &name, 0o700)?;
-        let dir = tree::open_dir_at(self.tmp.as_fd(), &name)?;
-        tree::lock(dir.as_fd(), Lock::Exclusive, &name)?;
+        let (name, dir) = staging::make(self.tmp.as_fd(), &self.gate()?, PREFIX)?;
         Ok(Staging { dirs: self, name, dir })
     }
 

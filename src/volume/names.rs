@@ -2,6 +2,7 @@
 
 use super::LOCAL;
 use crate::error::{Error, Result};
+use crate::hex::random_id;
 
 /// Checks a volume's name as the local driver has it. Errors name no volume: the caller says which.
 pub(crate) fn check_name(name: &str) -> Result<()> {
@@ -34,9 +35,7 @@ pub(crate) fn check_driver(name: &str) -> Result<()> {
 
 /// A name for a volume that nobody named: 64 hex digits.
 pub(crate) fn new_name() -> Result<String> {
-    let mut bytes = [0u8; 32];
-    getrandom::fill(&mut bytes).map_err(|e| Error::internal(format!("random bytes: {e}")))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    random_id()
 }
 
 #[cfg(test)]

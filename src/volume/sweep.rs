@@ -2,7 +2,7 @@
 
 use super::dirs::{PREFIX, VolumeDirs};
 use crate::error::Result;
-use crate::kernel::remove::remove_tree;
+use crate::kernel::staging;
 use crate::kernel::tree::{self, Lock};
 use crate::store::volumes as table;
 use crate::store::{Db, Flush};
@@ -38,25 +38,19 @@ impl Sweeper {
 
     /// Puts right one staging directory; `false`: somebody is at work in it.
     fn sweep_one(&self, name: &[u8]) -> Result<bool> {
-        let dir = match tree::open_dir_at(self.dirs.tmp.as_fd(), name) {
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(true),
-            other => other?,
-        };
-        if !tree::try_lock(dir.as_fd(), Lock::Exclusive)? {
-            return Ok(false);
-        }
-        self.db.write(Flush::Durable, |tx| {
-            for volume in tree::names(dir.as_fd())? {
-                let known = std::str::from_utf8(&volume).ok().map(|name| table::get(tx, name)).transpose()?;
-                if known.flatten().is_some() {
-                    match tree::rename_at(dir.as_fd(), &volume, self.dirs.volumes.as_fd(), &volume) {
-                        Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
-                        other => other?,
+        staging::sweep(self.dirs.tmp.as_fd(), name, |dir| {
+            self.db.write(Flush::Durable, |tx| {
+                for volume in tree::names(dir)? {
+                    let known = std::str::from_utf8(&volume).ok().map(|name| table::get(tx, name)).transpose()?;
+                    if known.flatten().is_some() {
+                        match tree::rename_at(dir, &volume, self.dirs.volumes.as_fd(), &volume) {
+                            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+                            other => other?,
+                        }
                     }
                 }
-            }
-            Ok(())
-        })?;
-        remove_tree(self.dirs.tmp.as_fd(), name).map(|()| true)
+                Ok(())
+            })
+        })
     }
 }

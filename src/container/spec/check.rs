@@ -1,8 +1,8 @@
 //! The checks of a request, apart from limits, logs and mounts.
 
 use super::{
-    CgroupnsMode, IpcMode, Modes, NetworkMode, Owner, PidMode, UtsMode, as_500, merge, plain, process, restart,
-    security, signal,
+    CgroupnsMode, IpcMode, Modes, NetworkMode, Owner, PidMode, UtsMode, merge, plain, process, restart, security,
+    signal,
 };
 use crate::error::{Error, Result};
 use crate::launch::{capability, devices};
@@ -138,13 +138,22 @@ fn network_conflicts(config: &ContainerConfig, host: &HostConfig) -> Result<()> 
 
 fn isolation(host: &HostConfig) -> Result<()> {
     if !matches!(host.isolation.to_ascii_lowercase().as_str(), "" | "default") {
-        return Err(as_500(format!("Invalid isolation: {:?} - linux only supports 'default'", host.isolation)));
+        return Err(Error::internal_as_dockerd(
+            "container",
+            format!("Invalid isolation: {:?} - linux only supports 'default'", host.isolation),
+        ));
     }
     if host.resources.io_maximum_bandwidth != 0 {
-        return Err(as_500("Invalid QoS settings: linux does not support configuration of maximum bandwidth"));
+        return Err(Error::internal_as_dockerd(
+            "container",
+            "Invalid QoS settings: linux does not support configuration of maximum bandwidth",
+        ));
     }
     if host.resources.io_maximum_iops != 0 {
-        return Err(as_500("Invalid QoS settings: linux does not support configuration of maximum IOPs"));
+        return Err(Error::internal_as_dockerd(
+            "container",
+            "Invalid QoS settings: linux does not support configuration of maximum IOPs",
+        ));
     }
     Ok(())
 }

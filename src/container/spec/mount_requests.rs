@@ -2,7 +2,7 @@
 
 use super::long_mounts::long_mounts;
 use super::mounts::{Mount, MountKind, parse_bind, sort, target_allowed, target_path};
-use super::{as_500, plain};
+use super::plain;
 use crate::error::{Error, Result};
 use crate::model::{ContainerConfig, HostConfig};
 use crate::volume;
@@ -19,8 +19,12 @@ pub(super) fn mounts(config: &ContainerConfig, host: &HostConfig, inherited: &[M
     for target in config.volumes.iter().flatten().map(|(target, _)| target) {
         plain("Volumes", target)?;
         // A relative path in an image begins at the root.
-        let target = target_path(&format!("/{target}"))
-            .map_err(|error| as_500(format!("invalid volume specification: '{target}': {}", error.message())))?;
+        let target = target_path(&format!("/{target}")).map_err(|error| {
+            Error::internal_as_dockerd(
+                "container",
+                format!("invalid volume specification: '{target}': {}", error.message()),
+            )
+        })?;
         let mount = Mount { kind: MountKind::Volume, target, anonymous: true, recursive: true, ..Mount::default() };
         target_allowed(&mount)?;
         if !own.contains(&mount.target) && mounts.iter().all(|other| other.target != mount.target) {

@@ -1,6 +1,6 @@
 //! The mounts of a request: binds, volumes and tmpfs, parsed and in the order in which they are made.
 
-use super::{Spec, as_500, clean, plain};
+use super::{Spec, clean, plain};
 use crate::error::{Error, Result};
 use crate::model::{HostConfig, MountPoint, VolumeOptions};
 use crate::volume;
@@ -58,11 +58,12 @@ pub(crate) struct Mount {
     pub flags: u64,
     /// Bind: excludes the mounts below its source.
     pub top_only: bool,
-    /// Bind: whether a read-only one is so with the mounts below it; `None` until the request's version decides.
+    /// Read-only bind: whether the mounts below it are read-only, too. `None` until the version of the request decides.
     pub read_only_below: Option<bool>,
-    /// Bind in the long form: a source that is not there is made.
+    /// Bind in the long form: whether a missing source is made.
     pub make_source: bool,
-    /// The request had the long form: no source is made on the host, and a tmpfs appears in the list of mounts.
+    /// Whether the request had the long form. In that form no source is made on the host, and a tmpfs appears in the list of
+    /// mounts.
     pub long: bool,
     /// Volume: the options of a volume that is made for this mount.
     #[serde(skip)]
@@ -170,11 +171,17 @@ pub(super) fn parse_bind(text: &str) -> Result<Mount> {
         [target] if !target.is_empty() => ("", target, ""),
         [source, target] if !source.is_empty() && parse_mode(target).is_none() => (source, target, ""),
         [source, target, mode] if !source.is_empty() => (source, target, mode),
-        _ => return Err(as_500(invalid())),
+        _ => return Err(Error::internal_as_dockerd("container", invalid())),
     };
-    let modes = parse_mode(mode).ok_or_else(|| as_500(format!("invalid mode: {mode}")))?;
+    let modes =
+        parse_mode(mode).ok_or_else(|| Error::internal_as_dockerd("container", format!("invalid mode: {mode}")))?;
     let kind = if source.starts_with('/') { "bind" } else { "volume" };
-    let config = |why: String| as_500(format!("{}: invalid mount config for type \"{kind}\": {why}", invalid()));
+    let config = |why: String| {
+        Error::internal_as_dockerd(
+            "container",
+            format!("{}: invalid mount config for type \"{kind}\": {why}", invalid()),
+        )
+    };
     if target.is_empty() {
         return Err(config("field Target must not be empty".into()));
     }
@@ -361,7 +368,7 @@ pub(super) fn tmpfs(target: String, text: &str) -> Result<Mount> {
         data.push((key, value));
     }
     if let Some(option) = bad {
-        return Err(as_500(format!("invalid tmpfs option {option}")));
+        return Err(Error::internal_as_dockerd("container", format!("invalid tmpfs option {option}")));
     }
     let words: Vec<String> =
         data.iter().map(|(key, value)| value.map_or(key.to_string(), |value| format!("{key}={value}"))).collect();

@@ -1,6 +1,6 @@
 //! The process: environment, host name, resource limits, devices, cgroup.
 
-use super::{Spec, as_500, clean, plain};
+use super::{Spec, clean, plain};
 use crate::container::names::short_id;
 use crate::error::{Error, Result};
 use crate::model::HostConfig;
@@ -67,14 +67,18 @@ pub(crate) fn ulimits(host: &HostConfig) -> Result<Vec<Rlimit>> {
     let mut limits: Vec<Rlimit> = Vec::new();
     for ulimit in host.resources.ulimits.iter().flatten() {
         let name = &ulimit.name;
-        let resource =
-            rlimit(name).ok_or_else(|| as_500(format!("wrong rlimit value: RLIMIT_{}", name.to_ascii_uppercase())))?;
+        let resource = rlimit(name).ok_or_else(|| {
+            Error::internal_as_dockerd("container", format!("wrong rlimit value: RLIMIT_{}", name.to_ascii_uppercase()))
+        })?;
         let limit = Rlimit { resource, soft: bound(name, ulimit.soft)?, hard: bound(name, ulimit.hard)? };
         if limit.soft > limit.hard {
-            return Err(as_500(format!(
-                "ulimit {name}: soft limit must be less than or equal to hard limit: {} > {}",
-                ulimit.soft, ulimit.hard
-            )));
+            return Err(Error::internal_as_dockerd(
+                "container",
+                format!(
+                    "ulimit {name}: soft limit must be less than or equal to hard limit: {} > {}",
+                    ulimit.soft, ulimit.hard
+                ),
+            ));
         }
         limits.retain(|other| other.resource != resource);
         limits.push(limit);
@@ -85,7 +89,8 @@ pub(crate) fn ulimits(host: &HostConfig) -> Result<Vec<Rlimit>> {
 fn bound(name: &str, value: i64) -> Result<u64> {
     match value {
         -1 => Ok(u64::MAX),
-        value => u64::try_from(value).map_err(|_| as_500(format!("ulimit {name}: {value} is not a limit"))),
+        value => u64::try_from(value)
+            .map_err(|_| Error::internal_as_dockerd("container", format!("ulimit {name}: {value} is not a limit"))),
     }
 }
 

@@ -1,6 +1,5 @@
 //! Security options, and the paths of /proc and /sys that a container must not see or change.
 
-use super::as_500;
 use crate::error::{Error, Result};
 use crate::launch::apparmor::{UNCONFINED, is_on};
 use crate::launch::selinux::{self, Asked};
@@ -38,9 +37,9 @@ pub(crate) fn security(host: &HostConfig) -> Result<Security> {
         }
         let separator = if option.contains('=') { '=' } else { ':' };
         let Some((key, value)) = option.split_once(separator) else {
-            return Err(as_500(format!("invalid --security-opt 1: {option:?}")));
+            return Err(Error::internal_as_dockerd("container", format!("invalid --security-opt 1: {option:?}")));
         };
-        let unknown = || as_500(format!("invalid --security-opt 2: {option:?}"));
+        let unknown = || Error::internal_as_dockerd("container", format!("invalid --security-opt 2: {option:?}"));
         match (key, value) {
             ("seccomp", "unconfined") => security.seccomp = Seccomp::Unconfined,
             ("seccomp", "") => security.seccomp = Seccomp::Default,

@@ -1,7 +1,6 @@
 //! `StorageOpt`: how much a container may write to its root file system.
 
-use super::as_500;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::HostConfig;
 
 /// The requested limit in bytes, if any. Errors: an unknown option, a value that is not a size.
@@ -9,8 +8,13 @@ pub(crate) fn storage_size(host: &HostConfig) -> Result<Option<u64>> {
     let mut size = None;
     for (key, value) in &host.storage_opt {
         match key.to_ascii_lowercase().as_str() {
-            "size" => size = Some(bytes(value).ok_or_else(|| as_500(format!("invalid size: '{value}'")))?),
-            _ => return Err(as_500(format!("Unknown option {key}"))),
+            "size" => {
+                size = Some(
+                    bytes(value)
+                        .ok_or_else(|| Error::internal_as_dockerd("container", format!("invalid size: '{value}'")))?,
+                )
+            }
+            _ => return Err(Error::internal_as_dockerd("container", format!("Unknown option {key}"))),
         }
     }
     Ok(size)

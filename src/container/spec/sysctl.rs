@@ -1,7 +1,7 @@
 //! Kernel parameters: only those that belong to the container's own namespaces.
 
-use super::{DecidedHost, IpcMode, Modes, NetworkMode, UtsMode, as_500};
-use crate::error::Result;
+use super::{DecidedHost, IpcMode, Modes, NetworkMode, UtsMode};
+use crate::error::{Error, Result};
 use crate::walls::Wall;
 
 const IPC: [&str; 8] = ["msgmax", "msgmnb", "msgmni", "sem", "shmall", "shmmax", "shmmni", "shm_rmid_forced"];
@@ -18,29 +18,40 @@ pub(crate) fn sysctls(host: &DecidedHost) -> Result<Vec<(String, String)>> {
 }
 
 fn path(name: &str, modes: &Modes) -> Result<String> {
-    let Some(parts) = parts(name) else { return Err(as_500(format!("sysctl {name:?} is not a valid name"))) };
+    let Some(parts) = parts(name) else {
+        return Err(Error::internal_as_dockerd("container", format!("sysctl {name:?} is not a valid name")));
+    };
     let parts_ref: Vec<&str> = parts.iter().map(String::as_str).collect();
     match parts_ref[..] {
-        ["net", _, ..] if modes.network == NetworkMode::Host => {
-            Err(as_500(format!("sysctl {name:?} not allowed in host network namespace")))
-        }
+        ["net", _, ..] if modes.network == NetworkMode::Host => Err(Error::internal_as_dockerd(
+            "container",
+            format!("sysctl {name:?} not allowed in host network namespace"),
+        )),
         ["net", _, ..] => Ok(parts.join("/")),
         ["kernel", key] if IPC.contains(&key) => ipc(name, &modes.ipc, parts),
         ["fs", "mqueue", _] => ipc(name, &modes.ipc, parts),
-        ["kernel", "domainname"] if modes.uts == UtsMode::Host => {
-            Err(as_500(format!("sysctl {name:?} is not allowed in the host's uts namespace")))
-        }
+        ["kernel", "domainname"] if modes.uts == UtsMode::Host => Err(Error::internal_as_dockerd(
+            "container",
+            format!("sysctl {name:?} is not allowed in the host's uts namespace"),
+        )),
         ["kernel", "domainname"] => Ok(parts.join("/")),
-        ["kernel", "hostname"] => {
-            Err(as_500(format!("sysctl {name:?} is not allowed as it conflicts with the Hostname field")))
-        }
-        _ => Err(as_500(format!("sysctl {name:?} is not in a separate kernel namespace"))),
+        ["kernel", "hostname"] => Err(Error::internal_as_dockerd(
+            "container",
+            format!("sysctl {name:?} is not allowed as it conflicts with the Hostname field"),
+        )),
+        _ => Err(Error::internal_as_dockerd(
+            "container",
+            format!("sysctl {name:?} is not in a separate kernel namespace"),
+        )),
     }
 }
 
 fn ipc(name: &str, mode: &IpcMode, parts: Vec<String>) -> Result<String> {
     match mode {
-        IpcMode::Host => Err(as_500(format!("sysctl {name:?} is not allowed in the hosts ipc namespace"))),
+        IpcMode::Host => Err(Error::internal_as_dockerd(
+            "container",
+            format!("sysctl {name:?} is not allowed in the hosts ipc namespace"),
+        )),
         _ => Ok(parts.join("/")),
     }
 }
@@ -63,7 +74,9 @@ fn parts(name: &str) -> Option<Vec<String>> {
 /// A value is one line. `+` and `=`, which no parameter here takes, once smuggled a second parameter into an engine.
 fn checked_value(name: &str, value: &str) -> Result<String> {
     match value.chars().any(|c| (c.is_control() && c != '\t') || matches!(c, '+' | '=')) {
-        true => Err(as_500(format!("sysctl {name:?}: {value:?} is not a valid value"))),
+        true => {
+            Err(Error::internal_as_dockerd("container", format!("sysctl {name:?}: {value:?} is not a valid value")))
+        }
         false => Ok(value.to_owned()),
     }
 }

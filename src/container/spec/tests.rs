@@ -2,6 +2,7 @@ use super::mounts::tmpfs_mounts;
 use super::process::{DeviceNode, Rlimit, devices};
 use super::security::Security;
 use super::*;
+use crate::error::ErrorKind;
 use serde_json::{Value, json};
 
 const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";

@@ -1,6 +1,7 @@
 //! The engine's id: made once, kept in its root.
 
 use crate::error::{Error, Result};
+use crate::hex::random_bytes;
 use crate::kernel::file;
 use std::path::Path;
 
@@ -38,8 +39,7 @@ fn is_id(text: &str) -> bool {
 }
 
 fn random() -> Result<String> {
-    let mut bytes = [0u8; GROUPS * 4];
-    getrandom::fill(&mut bytes).map_err(|e| Error::internal(format!("random bytes: {e}")))?;
+    let bytes = random_bytes::<{ GROUPS * 4 }>()?;
     let groups = bytes.chunks(4).map(|group| {
         let characters = group.iter().map(|byte| char::from(ALPHABET[usize::from(byte % 32)]));
         characters.collect::<String>()

@@ -98,7 +98,7 @@ impl<'a> Intake<'a> {
                 intake.entry(&mut running, &mut tar, &entry, op)?;
             }
             while let Some(next) = running.pending.pop_front() {
-                intake.settle(next)?;
+                intake.join_worker(next)?;
             }
             Ok::<(), Error>(())
         })?;
@@ -115,9 +115,9 @@ impl<'a> Intake<'a> {
         let path = text(&entry.path)?;
         match &entry.kind {
             Kind::File if entry.sparse => Err(Error::invalid(format!("archive: {path:?} is stored as a sparse file"))),
-            Kind::File => tar
-                .stream(entry, |content| self.file(running, Content { path, size: entry.size, bytes: content }, op))
-                .map_err(|e| if e.message().starts_with("tar: ") { e.context("archive") } else { e }),
+            Kind::File => {
+                tar.stream(entry, |content| self.file(running, Content { path, size: entry.size, bytes: content }, op))
+            }
             Kind::Link(target) => self.link(path, "", target),
             Kind::Symlink(target) => {
                 let base = parent(&path).to_owned();
@@ -182,7 +182,7 @@ impl<'a> Intake<'a> {
         }
         while running.pending.len() >= LAYERS_AT_ONCE.min(self.layers.room.at_once) {
             if let Some(next) = running.pending.pop_front() {
-                self.settle(next)?;
+                self.join_worker(next)?;
             }
         }
         let (name, stage) = self.staging.layer()?;
@@ -197,7 +197,7 @@ impl<'a> Intake<'a> {
         Ok(())
     }
 
-    fn settle(&mut self, pending: Pending<'_>) -> Result<()> {
+    fn join_worker(&mut self, pending: Pending<'_>) -> Result<()> {
         let staged = pending.workers.join(pending.raw).map_err(|e| e.context(format_args!("{:?}", pending.path)))?;
         self.put(pending.path, Item::Layer(Box::new((pending.name, staged))))
     }

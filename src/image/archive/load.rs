@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::image::catalog::Catalog;
 use crate::image::layer_store::LayerStore;
 use crate::image::publish::{NewImage, Publisher, StagedLayers};
-use crate::image::{Emit, Tell, labels, progress};
+use crate::image::{Emit, OnProgress, labels, progress};
 use crate::model::{Event, Progress};
 use crate::op::Op;
 use std::io::Read;
@@ -25,7 +25,7 @@ impl Loader {
     pub(crate) fn load(
         &self,
         archive: &mut dyn Read,
-        tell: Tell<'_>,
+        on_progress: OnProgress<'_>,
         emit: Emit<'_>,
         op: Option<&Op>,
     ) -> Result<Vec<String>> {
@@ -44,7 +44,7 @@ impl Loader {
                 "the archive holds no images: neither manifest.json nor index.json nor repositories",
             ));
         };
-        self.tell_layers(&images, &loading.staged, tell)?;
+        self.emit_layers(&images, &loading.staged, on_progress)?;
         let done = self.publisher.publish(&staging, &loading.staged, &images)?;
         for image in &images {
             let id = image.id.to_string();
@@ -53,16 +53,16 @@ impl Loader {
         let line = |text: String| Progress { stream: text + "\n", ..Progress::default() };
         for (name, old) in &done.renamed {
             let text = format!("The image {name} already exists, renaming the old one with ID {old} to empty string");
-            tell(line(text))?;
+            on_progress(line(text))?;
         }
         let mut answers = Vec::new();
         for image in &images {
             for name in &image.names {
-                tell(line(format!("Loaded image: {name}")))?;
+                on_progress(line(format!("Loaded image: {name}")))?;
                 answers.push(name.to_string());
             }
             if image.names.is_empty() && !is_parent(image, &images) {
-                tell(line(format!("Loaded image ID: {}", image.id)))?;
+                on_progress(line(format!("Loaded image ID: {}", image.id)))?;
                 answers.push(image.id.to_string());
             }
         }
@@ -70,7 +70,7 @@ impl Loader {
     }
 
     /// Says which layers are new.
-    fn tell_layers(&self, images: &[NewImage], staged: &StagedLayers, tell: Tell<'_>) -> Result<()> {
+    fn emit_layers(&self, images: &[NewImage], staged: &StagedLayers, on_progress: OnProgress<'_>) -> Result<()> {
         let mut told = Vec::new();
         for diff_id in images.iter().flat_map(|image| &image.layers) {
             let Some((_, layer)) = staged.get(diff_id) else { continue };
@@ -78,7 +78,7 @@ impl Loader {
                 continue;
             }
             told.push(*diff_id);
-            tell(progress::loaded(diff_id, layer.size))?;
+            on_progress(progress::loaded(diff_id, layer.size))?;
         }
         Ok(())
     }

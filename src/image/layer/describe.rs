@@ -4,7 +4,7 @@
 use super::pipeline::Staged;
 use super::recipe::{self, Encoder, Packer};
 use super::recorder::Recorder;
-use super::write::{TarWriter, Told};
+use super::write::{TarSink, TarWriter};
 use crate::error::{Error, Result};
 use crate::image::digest::Hasher;
 use crate::kernel::tree::{self, Time};
@@ -29,7 +29,7 @@ pub(crate) fn describe(layer: &OwnedFd, op: Option<&Op>) -> Result<Option<Staged
     let tar = {
         let mut encoder = Encoder::new(|piece: Vec<u8>| packer.push(&piece));
         let mut taken = Taken { recorder: &mut encoder, hasher: &mut hasher, size: &size };
-        let mut tar = TarWriter::telling(&mut taken, op);
+        let mut tar = TarWriter::into_sink(&mut taken, op);
         below(&mut tar, diff.as_fd())?;
         forget_notes(diff.as_fd())?;
         tar.finish()?;
@@ -46,7 +46,7 @@ struct Taken<'a> {
     size: &'a Cell<u64>,
 }
 
-impl Told for Taken<'_> {
+impl TarSink for Taken<'_> {
     fn literal(&mut self, bytes: &[u8]) -> Result<()> {
         self.hasher.update(bytes);
         self.recorder.literal(bytes)

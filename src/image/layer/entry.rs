@@ -6,7 +6,7 @@
 //! or read as docker's reader does, so that no entry can hide in another's content.
 
 use super::recorder::Recorder;
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::kernel::tree::Time;
 use crate::walls::Wall;
 use std::collections::BTreeMap;
@@ -140,7 +140,7 @@ impl<'a, R: BufRead> TarReader<'a, R> {
             while left > 0 {
                 let have = self.input.fill_buf()?;
                 if have.is_empty() {
-                    return Err(truncated().context(entry.shown()));
+                    return Err(truncated_in(entry));
                 }
                 let n = have.len().min(usize::try_from(left).unwrap_or(usize::MAX));
                 match &mut sink {
@@ -162,12 +162,12 @@ impl<'a, R: BufRead> TarReader<'a, R> {
         let taken = take(&mut content)?;
         io::copy(&mut content, &mut io::sink())?;
         if content.limit() > 0 {
-            return Err(truncated().context(entry.shown()));
+            return Err(truncated_in(entry));
         }
         // An archive of images was cut short there: nobody leaves the padding out of one.
         match self.padding(entry.padding)? {
             0 => Ok(taken),
-            _ => Err(truncated().context(entry.shown())),
+            _ => Err(truncated_in(entry)),
         }
     }
 
@@ -439,8 +439,12 @@ fn kind_of(header: &Header, raw_name: &[u8], raw_link: Vec<u8>) -> Result<Kind> 
 }
 
 /// The error of a stream that ends too early.
-pub(crate) fn truncated() -> Error {
+fn truncated() -> Error {
     Error::invalid("tar: unexpected end of the archive")
+}
+
+fn truncated_in(entry: &Entry) -> Error {
+    truncated().context(entry.shown()).caused_by(Cause::NamedEntry)
 }
 
 /// Makes a name of an archive relative to its root: no `.`, no empty components, `..` resolved by itself.

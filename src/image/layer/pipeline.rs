@@ -3,7 +3,7 @@
 
 use super::recipe::{self, Encoder, Packer};
 use super::unpack::unpack;
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::image::decompress::{self, Compression, Gate};
 use crate::image::digest::{Digest, Hasher};
 use crate::kernel::{thread, tree};
@@ -155,7 +155,7 @@ impl<'scope> Workers<'scope> {
         let recipe = joined(self.recipe.join()).and_then(|r| r);
         // The first cause first: a decoder's error makes the writer see a cut stream.
         match inflated {
-            Some(Err(error)) if !is_hang_up(&error) => return Err(error),
+            Some(Err(error)) if error.cause() != Some(Cause::HungUp) => return Err(error),
             _ => {}
         }
         recipe?;
@@ -292,14 +292,8 @@ fn fill(input: &mut (impl Read + ?Sized), chunk: &mut Chunk) -> Result<bool> {
     Ok(filled == chunk.size)
 }
 
-const HANG_UP: &str = "the next stage of the pipeline ended";
-
 fn hang_up() -> Error {
-    Error::internal(HANG_UP)
-}
-
-fn is_hang_up(error: &Error) -> bool {
-    error.message() == HANG_UP
+    Error::internal("the next stage of the pipeline ended").caused_by(Cause::HungUp)
 }
 
 fn joined<T>(result: std::thread::Result<T>) -> Result<T> {

@@ -11,7 +11,7 @@
 use super::entry::{Entry, Extent, Kind, TarReader, clean, show};
 use super::later::{Later, LaterDir};
 use super::recorder::Recorder;
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::kernel::path::{BENEATH_NO_LINKS, IN_ROOT, openat2};
 use crate::kernel::tree::{self, Stat};
 use crate::walls::Wall;
@@ -82,8 +82,10 @@ pub(crate) fn unpack(
 }
 
 fn name_entry(error: Error, entry: &Entry) -> Error {
-    let shown = entry.shown();
-    if error.message().contains(&shown) { error } else { error.context(format_args!("unpack {shown}")) }
+    match error.cause() {
+        Some(Cause::NamedEntry) => error,
+        _ => error.context(format_args!("unpack {}", entry.shown())),
+    }
 }
 
 /// A directory of the tree, open, with its real path in it.

@@ -18,7 +18,7 @@ const MAX_ID: u32 = 0o7777777;
 const MAX_SIZE: u64 = 0o77777777777;
 
 /// Takes a tar in pieces, and knows of each whether it is a file's content.
-pub(crate) trait Told {
+pub(crate) trait TarSink {
     /// Headers and padding.
     fn literal(&mut self, bytes: &[u8]) -> Result<()>;
     /// A piece of the content of the file at `path`.
@@ -28,7 +28,7 @@ pub(crate) trait Told {
 /// Where a tar goes.
 enum Out<'a> {
     Bytes(&'a mut dyn Write),
-    Told(&'a mut dyn Told),
+    Sink(&'a mut dyn TarSink),
 }
 
 /// A tar on its way out.
@@ -70,8 +70,8 @@ impl<'a> TarWriter<'a> {
     }
 
     /// One whose reader is told what is content.
-    pub(crate) fn telling(out: &'a mut dyn Told, op: Option<&'a Op>) -> TarWriter<'a> {
-        TarWriter { out: Out::Told(out), op, buffer: vec![0; CHUNK], filled: 0, linked: HashMap::new() }
+    pub(crate) fn into_sink(out: &'a mut dyn TarSink, op: Option<&'a Op>) -> TarWriter<'a> {
+        TarWriter { out: Out::Sink(out), op, buffer: vec![0; CHUNK], filled: 0, linked: HashMap::new() }
     }
 
     /// Writes `name` of `dir` (`.`: `dir` itself) and all below it as `path`. Files that go away meanwhile are left
@@ -180,7 +180,7 @@ impl<'a> TarWriter<'a> {
         self.header(&Header { size: stat.size, attributes: &attributes, ..Header::of(b'0', path, &stat) })?;
         let mut file = File::from(opened);
         let mut left = stat.size;
-        let told = matches!(self.out, Out::Told(_));
+        let told = matches!(self.out, Out::Sink(_));
         if told {
             self.send()?;
         }
@@ -194,7 +194,7 @@ impl<'a> TarWriter<'a> {
                 Ok(0) if told => return Err(Error::internal("a layer's file became shorter")),
                 Ok(0) => return self.zeros(stat.size.next_multiple_of(BLOCK as u64) - (stat.size - left)),
                 Ok(n) => {
-                    if let Out::Told(out) = &mut self.out {
+                    if let Out::Sink(out) = &mut self.out {
                         out.content(path, stat.size - left, &self.buffer[..n])?;
                     } else {
                         self.filled += n;
@@ -230,7 +230,7 @@ impl<'a> TarWriter<'a> {
         self.send()?;
         match self.out {
             Out::Bytes(out) => out.flush().map_err(unwritten),
-            Out::Told(_) => Ok(()),
+            Out::Sink(_) => Ok(()),
         }
     }
 
@@ -320,8 +320,8 @@ impl<'a> TarWriter<'a> {
         let bytes = &self.buffer[..filled];
         match &mut self.out {
             Out::Bytes(out) => out.write_all(bytes).map_err(unwritten),
-            Out::Told(_) if bytes.is_empty() => Ok(()),
-            Out::Told(out) => out.literal(bytes),
+            Out::Sink(_) if bytes.is_empty() => Ok(()),
+            Out::Sink(out) => out.literal(bytes),
         }
     }
 }

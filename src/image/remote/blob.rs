@@ -1,7 +1,7 @@
 //! Reading a blob to its end, over any number of connections.
 
 use super::partial_download::Part;
-use super::{ATTEMPTS, Say, back_off, is_passing};
+use super::{ATTEMPTS, ProgressSender, back_off, is_passing};
 use crate::error::{Error, ErrorKind, Result};
 use crate::image::digest::{Digest, Hasher};
 use crate::image::progress;
@@ -21,7 +21,7 @@ pub(super) struct BlobReader<'a, 'p> {
     digest: Digest,
     size: u64,
     /// The receiver of progress, and the id that the messages name.
-    say: Option<(&'a Say, String)>,
+    sender: Option<(&'a ProgressSender, String)>,
     /// The part that is here already, and the place where more of it is kept.
     part: Option<&'a mut Part<'p>>,
     open: Option<Box<dyn Read + Send>>,
@@ -39,7 +39,7 @@ impl<'a, 'p> BlobReader<'a, 'p> {
         repository: &'a Repository<'a>,
         digest: Digest,
         size: u64,
-        say: Option<(&'a Say, String)>,
+        sender: Option<(&'a ProgressSender, String)>,
         part: Option<&'a mut Part<'p>>,
     ) -> BlobReader<'a, 'p> {
         BlobReader {
@@ -47,7 +47,7 @@ impl<'a, 'p> BlobReader<'a, 'p> {
             repository,
             digest,
             size,
-            say,
+            sender,
             part,
             open: None,
             at: 0,
@@ -91,7 +91,7 @@ impl<'a, 'p> BlobReader<'a, 'p> {
                     if let Some(hasher) = &mut self.hasher {
                         hasher.update(&out[..n]);
                     }
-                    self.tell();
+                    self.emit();
                     return Ok(n);
                 }
                 Err(error) if is_passing(&error) => {
@@ -100,12 +100,12 @@ impl<'a, 'p> BlobReader<'a, 'p> {
                     if self.failures >= ATTEMPTS {
                         return Err(error.context(self.digest));
                     }
-                    let silent = Say(crossbeam_channel::unbounded().0);
-                    let (say, id) = match &self.say {
-                        Some((say, id)) => (*say, id.as_str()),
+                    let silent = ProgressSender(crossbeam_channel::unbounded().0);
+                    let (sender, id) = match &self.sender {
+                        Some((sender, id)) => (*sender, id.as_str()),
                         None => (&silent, ""),
                     };
-                    back_off(self.transport, say, id, self.failures)?;
+                    back_off(self.transport, sender, id, self.failures)?;
                 }
                 Err(error) => return Err(error),
             }
@@ -156,12 +156,12 @@ impl<'a, 'p> BlobReader<'a, 'p> {
         }
     }
 
-    fn tell(&mut self) {
-        if let Some((say, id)) = &self.say
+    fn emit(&mut self) {
+        if let Some((sender, id)) = &self.sender
             && (self.told.is_none_or(|at| at.elapsed() >= EVERY) || self.at == self.size)
         {
             self.told = Some(Instant::now());
-            say.tell(progress::bar("Downloading", id, self.at, self.size));
+            sender.emit(progress::bar("Downloading", id, self.at, self.size));
         }
     }
 }

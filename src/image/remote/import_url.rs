@@ -4,7 +4,7 @@ use super::beside;
 use super::progress_reader::ProgressReader;
 use crate::error::Result;
 use crate::image::import::Importer;
-use crate::image::{Emit, Tell, progress};
+use crate::image::{Emit, OnProgress, progress};
 use crate::model::{Event, ImportImage, RegistryOptions};
 use crate::op::Op;
 use crate::registry::{Download, without_secrets};
@@ -27,23 +27,23 @@ impl UrlImporter {
         &self,
         options: &RegistryOptions,
         request: UrlImport<'_>,
-        tell: Tell<'_>,
+        on_progress: OnProgress<'_>,
         emit: Emit<'_>,
         op: Option<&Op>,
     ) -> Result<String> {
         let UrlImport { url, how } = request;
         let transport = Download::transport(options);
         let how = ImportImage { source: without_secrets(url), ..how.clone() };
-        let (id, events) = beside(&transport, tell, op, |say| {
+        let (id, events) = beside(&transport, on_progress, op, |sender| {
             let mut download = Download::start(url, &transport)?;
-            say.tell(progress::line(format!("Downloading from {}", how.source), ""));
+            sender.emit(progress::line(format!("Downloading from {}", how.source), ""));
             let mut events: Vec<Event> = Vec::new();
             // The operation's end ends the transport, and so the download.
             let id = self.importer.import(
-                &mut ProgressReader::new(&mut download, "Importing", &say),
+                &mut ProgressReader::new(&mut download, "Importing", &sender),
                 &how,
                 &mut |message| {
-                    say.tell(message);
+                    sender.emit(message);
                     Ok(())
                 },
                 &mut |event| events.push(event),

@@ -24,7 +24,7 @@ pub(super) use refetch::Refetcher;
 pub(crate) use search::search;
 pub(super) use singleflight::Flights;
 
-use super::Tell;
+use super::OnProgress;
 use super::reference::Reference;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::thread;
@@ -40,10 +40,10 @@ const ATTEMPTS: u32 = 5;
 
 /// Takes messages from any thread.
 #[derive(Clone)]
-pub(crate) struct Say(Sender<Progress>);
+pub(crate) struct ProgressSender(Sender<Progress>);
 
-impl Say {
-    pub(crate) fn tell(&self, message: Progress) {
+impl ProgressSender {
+    pub(crate) fn emit(&self, message: Progress) {
         // A receiver that does not listen any more has ended the operation.
         let _ = self.0.send(message);
     }
@@ -75,17 +75,17 @@ fn login_domain(address: &str) -> Result<String> {
 /// Runs `work` on a thread of its own while this one hands its messages on and watches `op`.
 pub(crate) fn beside<T: Send>(
     transport: &Transport,
-    tell: Tell<'_>,
+    on_progress: OnProgress<'_>,
     op: Option<&Op>,
-    work: impl FnOnce(Say) -> Result<T> + Send,
+    work: impl FnOnce(ProgressSender) -> Result<T> + Send,
 ) -> Result<T> {
     std::thread::scope(|scope| {
         let (out, messages) = unbounded();
-        let worker = thread::spawn(scope, "image-transfer", move || work(Say(out)))?;
+        let worker = thread::spawn(scope, "image-transfer", move || work(ProgressSender(out)))?;
         let mut ended = None;
         loop {
             let told = match messages.recv_timeout(Duration::from_millis(50)) {
-                Ok(message) if ended.is_none() => tell(message),
+                Ok(message) if ended.is_none() => on_progress(message),
                 Ok(_) | Err(RecvTimeoutError::Timeout) => Ok(()),
                 Err(RecvTimeoutError::Disconnected) => break,
             };
@@ -146,10 +146,10 @@ fn in_parallel<J: Send, T: Send>(
 }
 
 /// Waits before another try, telling the seconds as docker does.
-fn back_off(transport: &Transport, say: &Say, id: &str, failures: u32) -> Result<()> {
+fn back_off(transport: &Transport, sender: &ProgressSender, id: &str, failures: u32) -> Result<()> {
     for left in (1..=(1u64 << failures.min(4)) / 2).rev() {
         let s = if left == 1 { "" } else { "s" };
-        say.tell(super::progress::step(&format!("Retrying in {left} second{s}"), id));
+        sender.emit(super::progress::step(&format!("Retrying in {left} second{s}"), id));
         transport.sleep(Duration::from_secs(1))?;
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! Downloads of files that report their progress.
 
-use super::Say;
+use super::ProgressSender;
 use crate::image::progress;
 use crate::registry::Download;
 use std::io::{self, Read};
@@ -13,14 +13,14 @@ const OFTEN: Duration = Duration::from_millis(100);
 pub(crate) struct ProgressReader<'a> {
     download: &'a mut Download,
     what: &'a str,
-    say: &'a Say,
+    sender: &'a ProgressSender,
     taken: u64,
     told: Instant,
 }
 
 impl<'a> ProgressReader<'a> {
-    pub(crate) fn new(download: &'a mut Download, what: &'a str, say: &'a Say) -> ProgressReader<'a> {
-        ProgressReader { download, what, say, taken: 0, told: Instant::now() }
+    pub(crate) fn new(download: &'a mut Download, what: &'a str, sender: &'a ProgressSender) -> ProgressReader<'a> {
+        ProgressReader { download, what, sender, taken: 0, told: Instant::now() }
     }
 }
 
@@ -35,7 +35,7 @@ impl Read for ProgressReader<'_> {
         }
         if ended || self.told.elapsed() > OFTEN {
             self.told = Instant::now();
-            self.say.tell(progress::bar(self.what, "", self.taken, total));
+            self.sender.emit(progress::bar(self.what, "", self.taken, total));
         }
         Ok(n)
     }

@@ -5,8 +5,8 @@ use super::manifest::{ACCEPT, Document, Manifest, read};
 use super::partial_download::{Awaited, Part};
 use super::schema1::Old;
 use super::singleflight::{Claims, Flights};
-use super::{Say, beside, in_parallel};
-use crate::error::{Error, ErrorKind, Result};
+use super::{ProgressSender, beside, in_parallel};
+use crate::error::{Cause, Error, ErrorKind, Result};
 use crate::image::catalog::Catalog;
 use crate::image::config::ImageConfig;
 use crate::image::digest::Digest;
@@ -14,7 +14,7 @@ use crate::image::layer::{Staged, Workers};
 use crate::image::layer_store::{LayerStore, Staging};
 use crate::image::publish::{NewImage, Publisher, StagedLayers};
 use crate::image::reference::Reference;
-use crate::image::{Emit, Tell, progress};
+use crate::image::{Emit, OnProgress, progress};
 use crate::model::{Event, PullImage, RegistryOptions};
 use crate::notes::{LogLevel, note};
 use crate::op::Op;
@@ -47,21 +47,21 @@ impl Puller {
         &self,
         options: &RegistryOptions,
         request: &PullImage,
-        tell: Tell<'_>,
+        on_progress: OnProgress<'_>,
         emit: Emit<'_>,
         op: Option<&Op>,
     ) -> Result<Vec<String>> {
         let reference = asked(request)?;
         let transport = Transport::new(options.clone());
         let mut events = Vec::new();
-        let result = beside(&transport, tell, op, |say| {
+        let result = beside(&transport, on_progress, op, |sender| {
             let attempt = |client: Client<'_>, events: &mut Vec<Event>| {
                 let repository = client.repository(reference.path(), false);
                 let pull = Pull {
                     puller: self,
                     transport: &transport,
                     repository: &repository,
-                    say: &say,
+                    sender: &sender,
                     parts_limit: options.parts_limit,
                 };
                 pull.all(&reference, events)
@@ -100,8 +100,8 @@ fn asked(request: &PullImage) -> Result<Reference> {
 /// docker's words for what a registry does not let one see.
 pub(super) fn explain(error: Error, reference: &Reference) -> Error {
     let denied = matches!(error.kind(), ErrorKind::Unauthorized | ErrorKind::Forbidden)
-        && !error.message().contains("no basic auth credentials");
-    let unknown = error.message().contains("name unknown");
+        && error.cause() != Some(Cause::NoCredentials);
+    let unknown = error.cause() == Some(Cause::NameUnknown);
     if !denied && !unknown {
         return error;
     }
@@ -117,7 +117,7 @@ pub(super) struct Pull<'a> {
     pub(super) puller: &'a Puller,
     pub(super) transport: &'a Transport,
     pub(super) repository: &'a Repository<'a>,
-    pub(super) say: &'a Say,
+    pub(super) sender: &'a ProgressSender,
     pub(super) parts_limit: u64,
 }
 
@@ -165,7 +165,7 @@ impl Pull<'_> {
 
     fn status(&self, name: &str, newer: bool) {
         let what = if newer { "Downloaded newer image for" } else { "Image is up to date for" };
-        self.say.tell(progress::line(format!("Status: {what} {name}"), ""));
+        self.sender.emit(progress::line(format!("Status: {what} {name}"), ""));
     }
 
     /// Pulls one tag or digest; answers whether it brought anything new.
@@ -174,7 +174,7 @@ impl Pull<'_> {
             (Some(_), _) => reference.to_string(),
             (None, tag) => tag.unwrap_or_default().to_owned(),
         };
-        self.say.tell(progress::line(format!("Pulling from {}", self.repository.path), &id));
+        self.sender.emit(progress::line(format!("Pulling from {}", self.repository.path), &id));
         let (digest, described) = self.manifest(reference)?;
         let (image, mut fetched) = match &described {
             Described::Image(manifest) => self.content(manifest)?,
@@ -197,7 +197,7 @@ impl Pull<'_> {
         if let Described::Image(manifest) = &described {
             self.note(manifest, &diff_ids, &fetched.unpacked)?;
         }
-        self.say.tell(progress::line(format!("Digest: {digest}"), ""));
+        self.sender.emit(progress::line(format!("Digest: {digest}"), ""));
         events.push(Event::image("pull", &stored, &reference.repository(), &labels));
         Ok(before.as_deref() != Some(&id))
     }
@@ -210,8 +210,8 @@ impl Pull<'_> {
         let mut first = None;
         for _ in 0..MAX_DEPTH {
             let ask = wanted.map_or_else(|| tag.to_owned(), |digest| digest.to_string());
-            let fetched = self.repository.manifest(&ask, ACCEPT).map_err(|error| match error.kind() {
-                ErrorKind::NotFound if error.message().contains("manifest unknown") => {
+            let fetched = self.repository.manifest(&ask, ACCEPT).map_err(|error| match error.cause() {
+                Some(Cause::ManifestUnknown) if error.kind() == ErrorKind::NotFound => {
                     error.context(format_args!("manifest for {reference} not found"))
                 }
                 _ => error,
@@ -298,7 +298,7 @@ impl Pull<'_> {
         let has = |layer: &Layer| layer.diff_id.map_or(Ok(false), |diff_id| self.puller.catalog.has_layer(&diff_id));
         for layer in layers {
             let status = if has(layer)? { "Already exists" } else { "Pulling fs layer" };
-            self.say.tell(progress::step(status, &layer.digest.short()));
+            self.sender.emit(progress::step(status, &layer.digest.short()));
         }
         let claims = self.puller.flights.claim(
             layers.iter().map(Layer::key),
@@ -318,7 +318,7 @@ impl Pull<'_> {
         for layer in wanted {
             let Some((_, part)) = parts.iter().find(|(digest, _)| *digest == layer.digest) else { continue };
             if jobs.len() >= self.puller.layers.room.at_once {
-                self.say.tell(progress::step("Waiting", &layer.digest.short()));
+                self.sender.emit(progress::step("Waiting", &layer.digest.short()));
             }
             jobs.push((layer, part));
         }
@@ -378,8 +378,8 @@ impl Pull<'_> {
     ) -> Result<(Digest, String, Staged)> {
         let id = layer.digest.short();
         let (name, stage) = staging.layer()?;
-        let tell = Some((self.say, id.clone()));
-        let mut blob = BlobReader::new(self.transport, self.repository, layer.digest, layer.size, tell, Some(part));
+        let sender = Some((self.sender, id.clone()));
+        let mut blob = BlobReader::new(self.transport, self.repository, layer.digest, layer.size, sender, Some(part));
         let mut head = Vec::with_capacity(512);
         let staged = std::thread::scope(|scope| {
             if let Err(error) = blob.by_ref().take(512).read_to_end(&mut head) {
@@ -396,7 +396,7 @@ impl Pull<'_> {
             workers.join(raw).map_err(|error| error.context(layer.digest))
         })?;
         for status in ["Verifying Checksum", "Download complete"] {
-            self.say.tell(progress::step(status, &id));
+            self.sender.emit(progress::step(status, &id));
         }
         if layer.diff_id.is_some_and(|diff_id| staged.diff_id != diff_id) {
             return Err(Error::invalid(format!(
@@ -406,8 +406,8 @@ impl Pull<'_> {
                 layer.key()
             )));
         }
-        self.say.tell(progress::bar("Extracting", &id, layer.size, layer.size));
-        self.say.tell(progress::step("Pull complete", &id));
+        self.sender.emit(progress::bar("Extracting", &id, layer.size, layer.size));
+        self.sender.emit(progress::step("Pull complete", &id));
         Ok((layer.digest, name, staged))
     }
 

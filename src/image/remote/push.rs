@@ -1,15 +1,15 @@
 //! Pushing: the layers that the registry lacks, the configuration, and last the manifest.
 
 use super::manifest::{CONFIG, Descriptor, LAYER, Manifest, SCHEMA2};
-use super::{ATTEMPTS, Say, back_off, beside, in_parallel, is_passing};
-use crate::error::{Error, ErrorKind, Result};
+use super::{ATTEMPTS, ProgressSender, back_off, beside, in_parallel, is_passing};
+use crate::error::{Cause, Error, ErrorKind, Result};
 use crate::image::catalog::no_such;
 use crate::image::digest::{Digest, Hasher};
 use crate::image::gzip::Gzip;
 use crate::image::layer::recipe;
 use crate::image::layer_store::LayerStore;
 use crate::image::reference::Reference;
-use crate::image::{Emit, Tell, labels, name_row, progress, stored_digest};
+use crate::image::{Emit, OnProgress, labels, name_row, progress, stored_digest};
 use crate::kernel::thread;
 use crate::model::{Event, Progress, ProgressDetail, PushImage, RegistryOptions};
 use crate::op::Op;
@@ -54,21 +54,21 @@ impl Pusher {
         &self,
         options: &RegistryOptions,
         request: &PushImage,
-        tell: Tell<'_>,
+        on_progress: OnProgress<'_>,
         emit: Emit<'_>,
         op: Option<&Op>,
     ) -> Result<()> {
         let images = self.named(request)?;
         let transport = Transport::new(options.clone());
         let mut events = Vec::new();
-        let result = beside(&transport, tell, op, |say| {
+        let result = beside(&transport, on_progress, op, |sender| {
             let Some(first) = images.first() else { return Ok(()) };
             let reference = &first.reference;
             let full = format!("{}/{}", reference.domain(), reference.path());
-            say.tell(progress::line(format!("The push refers to repository [{full}]"), ""));
+            sender.emit(progress::line(format!("The push refers to repository [{full}]"), ""));
             let client = Client::connect(&transport, reference.domain(), request.auth.clone())?;
             let repository = client.repository(reference.path(), true);
-            let push = Push { pusher: self, transport: &transport, repository: &repository, say: &say };
+            let push = Push { pusher: self, transport: &transport, repository: &repository, sender: &sender };
             images.iter().try_for_each(|image| push.one(image, &mut events))
         });
         events.into_iter().for_each(emit);
@@ -118,7 +118,7 @@ struct Push<'a> {
     pusher: &'a Pusher,
     transport: &'a Transport,
     repository: &'a Repository<'a>,
-    say: &'a Say,
+    sender: &'a ProgressSender,
 }
 
 impl Push<'_> {
@@ -127,11 +127,11 @@ impl Push<'_> {
         let unique: Vec<(Digest, u64)> = image.layers.iter().copied().filter(|(id, _)| seen.insert(*id)).collect();
         for (i, (diff_id, _)) in unique.iter().enumerate() {
             let status = if i < self.pusher.layers.room.at_once { "Preparing" } else { "Waiting" };
-            self.say.tell(progress::step(status, &diff_id.short()));
+            self.sender.emit(progress::step(status, &diff_id.short()));
         }
         let done = in_parallel(self.transport, self.pusher.layers.room.at_once, unique.clone(), |(diff_id, size)| {
             self.layer(&diff_id, size).inspect_err(|_| {
-                self.say.tell(progress::step("Image push failed", &diff_id.short()));
+                self.sender.emit(progress::step("Image push failed", &diff_id.short()));
             })
         })?;
         let blob = |diff_id: &Digest| {
@@ -147,8 +147,8 @@ impl Push<'_> {
         self.repository.put_manifest(tag, SCHEMA2, &bytes, &digest)?;
         self.remember(image, &digest)?;
         let size = bytes.len();
-        self.say.tell(progress::line(format!("{tag}: digest: {digest} size: {size}"), ""));
-        self.say.tell(Progress {
+        self.sender.emit(progress::line(format!("{tag}: digest: {digest} size: {size}"), ""));
+        self.sender.emit(Progress {
             progress_detail: Some(ProgressDetail::default()),
             aux: Some(serde_json::json!({ "Tag": tag, "Digest": digest, "Size": size })),
             ..Progress::default()
@@ -175,7 +175,7 @@ impl Push<'_> {
         let id = diff_id.short();
         let known = self.pusher.db.read(|tx| blobs::of(tx, &diff_id.to_string(), self.repository.domain()))?;
         if let Some(blob) = self.there_already(diff_id, &known)? {
-            self.say.tell(progress::step("Layer already exists", &id));
+            self.sender.emit(progress::step("Layer already exists", &id));
             return self.noted(diff_id, blob);
         }
         let mut upload = None;
@@ -183,7 +183,7 @@ impl Push<'_> {
             let mount = (blob.digest.as_str(), blob.repository.as_str());
             match self.repository.begin_upload(Some(mount)) {
                 Ok(Upload::Mounted) => {
-                    self.say.tell(progress::step(&format!("Mounted from {}", blob.repository), &id));
+                    self.sender.emit(progress::step(&format!("Mounted from {}", blob.repository), &id));
                     return self.noted(diff_id, blob.clone());
                 }
                 Ok(Upload::To(url)) => {
@@ -199,12 +199,12 @@ impl Push<'_> {
         loop {
             match self.send(diff_id, tar_size, upload.take()) {
                 Ok(blob) => {
-                    self.say.tell(progress::step("Pushed", &id));
+                    self.sender.emit(progress::step("Pushed", &id));
                     return self.noted(diff_id, blob);
                 }
                 Err(error) if is_passing(&error) && failures + 1 < ATTEMPTS => {
                     failures += 1;
-                    back_off(self.transport, self.say, &id, failures)?;
+                    back_off(self.transport, self.sender, &id, failures)?;
                 }
                 Err(error) => return Err(error),
             }
@@ -257,7 +257,7 @@ impl Push<'_> {
         // A layer that cannot be made is the reason for an upload that fails; a failed upload for one that is cut off.
         let (digest, size, next) = match (made, sent) {
             (Ok((digest, size)), Ok(next)) => (digest, size, next),
-            (Err(error), _) if error.message() != CUT => {
+            (Err(error), _) if error.cause() != Some(Cause::HungUp) => {
                 self.repository.abandon(upload);
                 return Err(error);
             }
@@ -288,18 +288,18 @@ impl Push<'_> {
             done += bytes.len() as u64;
             if told.elapsed() >= EVERY {
                 told = Instant::now();
-                self.say.tell(progress::bar("Pushing", &id, done, tar_size));
+                self.sender.emit(progress::bar("Pushing", &id, done, tar_size));
             }
-            gzip.write(bytes).map_err(|_| Error::internal(CUT))
+            gzip.write(bytes).map_err(cut)
         })?;
         if hasher.finish() != *diff_id {
             return Err(Error::corrupt(format!(
                 "layer {diff_id} in the store is damaged: its content does not have this digest"
             )));
         }
-        self.say.tell(progress::bar("Pushing", &id, done, tar_size));
-        let mut pieces = gzip.finish().map_err(|_| Error::internal(CUT))?;
-        pieces.flush().map_err(|_| Error::internal(CUT))?;
+        self.sender.emit(progress::bar("Pushing", &id, done, tar_size));
+        let mut pieces = gzip.finish().map_err(cut)?;
+        pieces.flush().map_err(cut)?;
         Ok((pieces.hasher.finish(), pieces.size))
     }
 
@@ -313,8 +313,10 @@ impl Push<'_> {
     }
 }
 
-/// Why a layer's stream ended early: nobody reads it any more.
-const CUT: &str = "the upload ended";
+/// The error of a layer's stream that nobody reads any more.
+fn cut(_: io::Error) -> Error {
+    Error::internal("the upload ended").caused_by(Cause::HungUp)
+}
 
 /// Gathers compressed bytes into pieces, and their digest.
 struct Pieces {
@@ -340,7 +342,7 @@ impl Write for Pieces {
             return Ok(());
         }
         let piece = std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE));
-        self.out.send(piece).map_err(|_| io::Error::other(CUT))
+        self.out.send(piece).map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Fetching again what is damaged here: from the repositories that its images came from or went to.
 
 use super::pull::{Described, Layer, Pull, Puller};
-use super::{Say, beside};
+use super::{ProgressSender, beside};
 use crate::error::{Error, ErrorKind, Result};
 use crate::image::digest::Digest;
 use crate::image::layer_store::{LayerStore, Staging};
@@ -79,7 +79,7 @@ impl Refetcher {
                 let reference = Reference::parse(&name.name)?;
                 let auth = auth_for(&repair.request.auths, reference.domain());
                 let transport = Transport::new(repair.options.clone());
-                let result = beside(&transport, &mut |_| Ok(()), repair.op, |say: Say| {
+                let result = beside(&transport, &mut |_| Ok(()), repair.op, |sender: ProgressSender| {
                     let client = Client::connect(&transport, reference.domain(), auth)?;
                     let repository = client.repository(reference.path(), false);
                     let parts_limit = repair.options.parts_limit;
@@ -87,7 +87,7 @@ impl Refetcher {
                         puller: &self.puller,
                         transport: &transport,
                         repository: &repository,
-                        say: &say,
+                        sender: &sender,
                         parts_limit,
                     };
                     let (_, described) = pull.manifest(&reference)?;

@@ -1,7 +1,7 @@
 //! The addresses of a container's endpoints, given out under one transaction.
 
 use super::doc::{EndpointDoc, Lease, RemoteEnd, parse_mac};
-use super::joined::{Joining, Want, first_by_name};
+use super::joined::{EndpointRequest, Joining, first_by_name};
 use super::publish::Ports;
 use super::store::{REST_NS, parse, row};
 use crate::error::{Error, Result};
@@ -30,7 +30,7 @@ pub(super) struct Ready<'a> {
     pub network: Network,
     /// The index of the bridge, or of the interface that macvlan and ipvlan share; 0: a plugin's driver has its own.
     pub parent: u32,
-    pub want: &'a Want,
+    pub request: &'a EndpointRequest,
     /// The addresses that a plugin gave for the endpoint.
     pub leases: Vec<Lease>,
 }
@@ -47,13 +47,13 @@ impl Allocator {
     pub(super) fn allocate(
         &self,
         tx: &Transaction<'_>,
-        who: &Joining<'_>,
+        container: &Joining<'_>,
         all: &[Ready<'_>],
     ) -> Result<(Vec<EndpointDoc>, Taken)> {
         let sandbox = crate::hex::random_id()?;
         let mut docs = Vec::new();
         for (at, ready) in all.iter().enumerate() {
-            let mut doc = self.address(tx, who, &ready.network, &ready.want.settings, &ready.leases)?;
+            let mut doc = self.address(tx, container, &ready.network, &ready.request.settings, &ready.leases)?;
             doc.sandbox = sandbox.clone();
             doc.interface = format!("eth{at}");
             docs.push(doc);
@@ -61,15 +61,15 @@ impl Allocator {
         // Which network leads outside; a plugin's answer, which may change that, is not there yet.
         let leads = first_by_name(all.iter().map(|ready| (&ready.network, !ready.network.spec.internal)));
         let taken = match leads.filter(|at| all[*at].network.spec.driver == Driver::Bridge) {
-            Some(at) => self.ports.take(tx, who, &all[at].network, &mut docs[at])?,
+            Some(at) => self.ports.take(tx, container, &all[at].network, &mut docs[at])?,
             None => Taken::default(),
         };
         // Endpoints of an earlier start on networks that the container has left are forgotten.
-        for row in table::of_container(tx, who.container)? {
-            table::delete_endpoint(tx, &row.network_id, who.container)?;
+        for row in table::of_container(tx, container.id)? {
+            table::delete_endpoint(tx, &row.network_id, container.id)?;
         }
         for (ready, doc) in all.iter().zip(&docs) {
-            table::put_endpoint(tx, &row(&ready.network.id, who.container, who.slot, doc)?)?;
+            table::put_endpoint(tx, &row(&ready.network.id, container.id, container.slot, doc)?)?;
         }
         Ok((docs, taken))
     }
@@ -78,13 +78,13 @@ impl Allocator {
     pub(super) fn address(
         &self,
         tx: &Transaction<'_>,
-        who: &Joining<'_>,
+        container: &Joining<'_>,
         network: &Network,
         settings: &EndpointSettings,
         leases: &[Lease],
     ) -> Result<EndpointDoc> {
         check_settings(network, settings)?;
-        let (others, before) = others(tx, &network.id, who.container)?;
+        let (others, before) = others(tx, &network.id, container.id)?;
         let holder = |ip: IpAddr| self.holder(&others, ip);
         let known = others.iter().flat_map(Other::addresses).collect();
         let used = Used { known, holder: &holder };
@@ -104,7 +104,7 @@ impl Allocator {
         let v4 = own(false, &ask4)?;
         let v6 = if network.spec.enable_ipv6 { own(true, &ask6)? } else { None };
         let id = crate::hex::random_id()?;
-        let mac = mac(who, network, settings, v4.map(|(ip, _)| ip), &id)?;
+        let mac = mac(container, network, settings, v4.map(|(ip, _)| ip), &id)?;
         let gateway = |given: Option<(IpAddr, u8)>| {
             let (ip, _) = given?;
             pools.iter().find(|pool| pool.subnet.contains(ip))?.gateway
@@ -112,7 +112,7 @@ impl Allocator {
         Ok(EndpointDoc {
             port: if network.spec.driver == Driver::Bridge { format!("veth{}00", &id[..7]) } else { String::new() },
             id,
-            name: who.name.to_owned(),
+            name: container.name.to_owned(),
             mac,
             v4: v4.map(|(ip, _)| ip),
             v4_prefix: v4.map_or(0, |(_, prefix)| prefix),
@@ -124,7 +124,7 @@ impl Allocator {
             // From here on the driver may know the endpoint: the driver must be told of its end.
             remote: network.is_remote().then(RemoteEnd::default),
             link_local,
-            aliases: aliases(who, network, settings),
+            aliases: aliases(container, network, settings),
             links: settings.links.clone().unwrap_or_default(),
             ..EndpointDoc::default()
         })
@@ -195,13 +195,13 @@ fn asked(text: &str) -> Result<Option<IpAddr>> {
 
 /// The MAC address of the interface: as the settings of the endpoint say, or the container's configuration, or made up.
 fn mac(
-    who: &Joining<'_>,
+    container: &Joining<'_>,
     network: &Network,
     settings: &EndpointSettings,
     ip: Option<IpAddr>,
     id: &str,
 ) -> Result<String> {
-    Ok(match (settings.mac_address.as_str(), who.mac_on(network)) {
+    Ok(match (settings.mac_address.as_str(), container.mac_on(network)) {
         // The driver chooses it.
         ("", "") if network.is_remote() => String::new(),
         ("", "") => mac_text(made_up_mac(ip, id)),
@@ -210,9 +210,9 @@ fn mac(
 }
 
 /// The aliases of the container on the network; on a user-defined network its short id is one.
-fn aliases(who: &Joining<'_>, network: &Network, settings: &EndpointSettings) -> Vec<String> {
+fn aliases(container: &Joining<'_>, network: &Network, settings: &EndpointSettings) -> Vec<String> {
     let mut aliases = settings.aliases.clone().unwrap_or_default();
-    let short = &who.container[..12];
+    let short = &container.id[..12];
     if !network.is_predefined() && !aliases.iter().any(|alias| alias == short) {
         aliases.push(short.to_owned());
     }

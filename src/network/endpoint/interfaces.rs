@@ -1,9 +1,9 @@
 //! The interfaces of running containers: made and removed from here, where the container's first process did not make them.
 
 use super::doc::{EndpointDoc, digits};
-use super::joined::{Endpoint, Joined};
+use super::joined::{Endpoint, JoinedEndpoints};
 use super::store::EndpointStore;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernel::netlink::{ROUTE, Socket};
 use crate::network::firewall::Firewall;
 use crate::network::links::{delete, find_link};
@@ -11,7 +11,6 @@ use crate::network::netlink::link::{self, Script};
 use crate::network::options::{parent, sub};
 use crate::network::own_links::OwnLinks;
 use crate::network::register::Register;
-use crate::network::spec::as_500;
 use coracle_monitor::wire::{PATCH_INDEX, PATCH_RESTART};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
@@ -26,10 +25,10 @@ pub(crate) struct Interfaces {
 
 impl Interfaces {
     /// Loads the endpoints of a container's last start, with their messages.
-    pub(crate) fn load(&self, container: &str) -> Result<Joined> {
+    pub(crate) fn load(&self, container: &str) -> Result<JoinedEndpoints> {
         let mut ends: Vec<(String, EndpointDoc)> = self.endpoint_store.of_container(container)?.into_iter().collect();
         ends.sort_by(|(_, a), (_, b)| a.interface.cmp(&b.interface));
-        let (mut joined, mut parents) = (Joined::default(), Vec::new());
+        let (mut joined, mut parents) = (JoinedEndpoints::default(), Vec::new());
         for (network, doc) in ends {
             let network = self.register.find(&network)?;
             let parent = match sub(&network)? {
@@ -54,7 +53,10 @@ impl Interfaces {
             return Ok(());
         }
         if acks == 0 {
-            return Err(as_500(format!("the interface of network {} is not there", end.network.name)));
+            return Err(Error::internal_as_dockerd(
+                "network",
+                format!("the interface of network {} is not there", end.network.name),
+            ));
         }
         let mut bytes = end.host.messages.clone().finish();
         for (kind, at) in &end.host.patches {

@@ -3,7 +3,7 @@
 
 use super::allocate::{Allocator, Ready};
 use super::doc::EndpointDoc;
-use super::joined::{Endpoint, Joined, Joining, Want};
+use super::joined::{Endpoint, EndpointRequest, JoinedEndpoints, Joining};
 use super::publish::Ports;
 use super::store::{EndpointStore, read, row};
 use crate::error::{Error, Result};
@@ -15,7 +15,7 @@ use crate::network::names::Names;
 use crate::network::pending_leases::PendingLeases;
 use crate::network::register::Register;
 use crate::network::remote::{RemoteDrivers, number_interfaces};
-use crate::network::spec::{Network, as_500};
+use crate::network::spec::Network;
 use crate::store::Flush;
 use crate::store::networks as table;
 use std::sync::Arc;
@@ -38,22 +38,22 @@ impl Endpoints {
     /// container's lock of the living: the addresses and ports are the container's own from now on.
     ///
     /// Errors: a network is not there, an address or port is taken, a pool is empty.
-    pub(crate) fn join(&self, who: &Joining<'_>) -> Result<Joined> {
-        let mut ready = who.networks.iter().map(|want| self.ready(want)).collect::<Result<Vec<_>>>()?;
+    pub(crate) fn join(&self, container: &Joining<'_>) -> Result<JoinedEndpoints> {
+        let mut ready = container.networks.iter().map(|request| self.ready(request)).collect::<Result<Vec<_>>>()?;
         // Resources of a plugin from an earlier start are given back before it is asked for more.
-        self.remote.release(who.container)?;
+        self.remote.release(container.id)?;
         let mut pending = self.leases.pending();
-        let given = self.lease_all(who, &mut ready, &mut pending);
-        let given =
-            given.and_then(|()| self.register.db.write(Flush::Lazy, |tx| self.allocator.allocate(tx, who, &ready)));
+        let given = self.lease_all(container, &mut ready, &mut pending);
+        let given = given
+            .and_then(|()| self.register.db.write(Flush::Lazy, |tx| self.allocator.allocate(tx, container, &ready)));
         let (mut docs, taken) = given.inspect_err(|_| self.give_back_all(&ready))?;
         if ready.iter().any(Ready::has_foreign_parts) {
-            self.join_remotes(who, &ready, &mut docs)?;
+            self.join_remotes(container, &ready, &mut docs)?;
         }
-        self.ports.forget_waiting(who.container);
+        self.ports.forget_waiting(container.id);
         let (ends, parents): (Vec<_>, Vec<_>) =
             ready.into_iter().zip(docs).map(|(ready, doc)| (Endpoint::of(ready.network, doc), ready.parent)).unzip();
-        let mut joined = Joined { endpoints: ends, ..Joined::default() };
+        let mut joined = JoinedEndpoints { endpoints: ends, ..JoinedEndpoints::default() };
         joined.write_scripts(&parents)?;
         for end in &joined.endpoints {
             self.names.write(&end.network)?;
@@ -63,8 +63,8 @@ impl Endpoints {
     }
 
     /// Finds a network that a container is to be on, and makes what it needs in the kernel.
-    fn ready<'a>(&self, want: &'a Want) -> Result<Ready<'a>> {
-        let network = self.register.find(&want.network)?;
+    fn ready<'a>(&self, request: &'a EndpointRequest) -> Result<Ready<'a>> {
+        let network = self.register.find(&request.network)?;
         let (network, parent) = match network.spec.driver {
             Driver::Bridge => self.bridges.up(&network)?,
             Driver::Macvlan | Driver::Ipvlan => {
@@ -73,20 +73,23 @@ impl Endpoints {
             }
             Driver::Plugin(_) => (network, 0),
             Driver::Host | Driver::Null => {
-                return Err(as_500(format!(
-                    "network {} has the driver {}, which takes no containers",
-                    network.name, network.spec.driver
-                )));
+                return Err(Error::internal_as_dockerd(
+                    "network",
+                    format!(
+                        "network {} has the driver {}, which takes no containers",
+                        network.name, network.spec.driver
+                    ),
+                ));
             }
         };
-        Ok(Ready { network, parent, want, leases: Vec::new() })
+        Ok(Ready { network, parent, request, leases: Vec::new() })
     }
 
     /// Asks the plugins of the networks for addresses.
-    fn lease_all(&self, who: &Joining<'_>, all: &mut [Ready<'_>], pending: &mut PendingLeases) -> Result<()> {
+    fn lease_all(&self, container: &Joining<'_>, all: &mut [Ready<'_>], pending: &mut PendingLeases) -> Result<()> {
         all.iter_mut().try_for_each(|ready| {
-            let mac = who.mac_on(&ready.network);
-            ready.leases = self.leases.take(&ready.network, &ready.want.settings, mac, pending)?;
+            let mac = container.mac_on(&ready.network);
+            ready.leases = self.leases.take(&ready.network, &ready.request.settings, mac, pending)?;
             Ok(())
         })
     }
@@ -96,15 +99,15 @@ impl Endpoints {
     }
 
     /// Has the plugins make their endpoints, and stores their answers. On an error none of them has an endpoint.
-    fn join_remotes(&self, who: &Joining<'_>, all: &[Ready<'_>], docs: &mut [EndpointDoc]) -> Result<()> {
+    fn join_remotes(&self, container: &Joining<'_>, all: &[Ready<'_>], docs: &mut [EndpointDoc]) -> Result<()> {
         let mut prefixes = vec![None; docs.len()];
         for (at, ready) in all.iter().enumerate().filter(|(_, ready)| ready.network.is_remote()) {
-            let joined = self.remote.join(who, &ready.network, &mut docs[at]).map(|prefix| prefixes[at] = prefix);
+            let joined = self.remote.join(container, &ready.network, &mut docs[at]).map(|prefix| prefixes[at] = prefix);
             if let Err(error) = joined {
                 all.iter().zip(docs.iter()).for_each(|(ready, doc)| self.remote.detach(&ready.network, doc));
                 // The resources went back: no row may name them any more.
                 self.register.db.write(Flush::Lazy, |tx| {
-                    all.iter().try_for_each(|ready| table::delete_endpoint(tx, &ready.network.id, who.container))
+                    all.iter().try_for_each(|ready| table::delete_endpoint(tx, &ready.network.id, container.id))
                 })?;
                 return Err(error);
             }
@@ -112,41 +115,41 @@ impl Endpoints {
         number_interfaces(docs, &prefixes);
         self.register.db.write(Flush::Lazy, |tx| {
             all.iter().zip(docs.iter()).try_for_each(|(ready, doc)| {
-                table::put_endpoint(tx, &row(&ready.network.id, who.container, who.slot, doc)?)
+                table::put_endpoint(tx, &row(&ready.network.id, container.id, container.slot, doc)?)
             })
         })
     }
 
     /// Puts a running container on one more network: its rows and its plugin's part are made, its interface is not.
-    pub(crate) fn join_one(&self, who: &Joining<'_>, want: &Want, interface: &str) -> Result<()> {
-        let Ready { network, .. } = self.ready(want)?;
+    pub(crate) fn join_one(&self, container: &Joining<'_>, request: &EndpointRequest, interface: &str) -> Result<()> {
+        let Ready { network, .. } = self.ready(request)?;
         // A program that was killed in this step may have left an endpoint there.
-        if let Some(left) = self.endpoint_store.of_container(who.container)?.get(&network.id) {
+        if let Some(left) = self.endpoint_store.of_container(container.id)?.get(&network.id) {
             self.remote.detach(&network, left);
         }
         let mut pending = self.leases.pending();
-        let leases = self.leases.take(&network, &want.settings, who.mac_on(&network), &mut pending)?;
+        let leases = self.leases.take(&network, &request.settings, container.mac_on(&network), &mut pending)?;
         let given = self.register.db.write(Flush::Lazy, |tx| {
-            let mut doc = self.allocator.address(tx, who, &network, &want.settings, &leases)?;
+            let mut doc = self.allocator.address(tx, container, &network, &request.settings, &leases)?;
             doc.interface = interface.to_owned();
-            let others = table::of_container(tx, who.container)?;
+            let others = table::of_container(tx, container.id)?;
             doc.sandbox =
                 others.first().map(read).transpose()?.map_or_else(crate::hex::random_id, |other| Ok(other.sandbox))?;
-            table::put_endpoint(tx, &row(&network.id, who.container, who.slot, &doc)?)?;
+            table::put_endpoint(tx, &row(&network.id, container.id, container.slot, &doc)?)?;
             Ok(doc)
         });
         let doc = given.inspect_err(|_| self.leases.give_back(&network, &leases))?;
         if network.is_remote() {
-            self.join_one_remote(who, &network, doc)?;
+            self.join_one_remote(container, &network, doc)?;
         }
         self.names.write(&network)
     }
 
     /// Has a plugin make the endpoint of a running container, and stores its answer. On an error it has no endpoint.
-    fn join_one_remote(&self, who: &Joining<'_>, network: &Network, mut doc: EndpointDoc) -> Result<()> {
-        let joined = self.remote.join(who, network, &mut doc).and_then(|prefix| {
+    fn join_one_remote(&self, container: &Joining<'_>, network: &Network, mut doc: EndpointDoc) -> Result<()> {
+        let joined = self.remote.join(container, network, &mut doc).and_then(|prefix| {
             let Some(prefix) = prefix else { return Ok(()) };
-            let others = self.endpoint_store.of_container(who.container)?;
+            let others = self.endpoint_store.of_container(container.id)?;
             let taken = |name: &str| others.iter().any(|(id, end)| *id != network.id && end.interface == name);
             let mut names = (0..).map(|number| format!("{prefix}{number}"));
             doc.interface = names.find(|name| !taken(name)).unwrap_or_default();
@@ -156,15 +159,15 @@ impl Endpoints {
             self.remote.detach(network, &doc);
         }
         self.register.db.write(Flush::Lazy, |tx| match &joined {
-            Ok(()) => table::put_endpoint(tx, &row(&network.id, who.container, who.slot, &doc)?),
-            Err(_) => table::delete_endpoint(tx, &network.id, who.container),
+            Ok(()) => table::put_endpoint(tx, &row(&network.id, container.id, container.slot, &doc)?),
+            Err(_) => table::delete_endpoint(tx, &network.id, container.id),
         })?;
         joined
     }
 
     /// Takes a container whose start failed off its networks: its ports are not published any more, and plugins get their
     /// resources back.
-    pub(crate) fn detach(&self, container: &str, joined: &Joined) -> Result<()> {
+    pub(crate) fn detach(&self, container: &str, joined: &JoinedEndpoints) -> Result<()> {
         self.firewall.remove_ports(&joined.ports())?;
         self.remote.release(container)
     }

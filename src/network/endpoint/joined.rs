@@ -6,14 +6,14 @@ use crate::error::Result;
 use crate::model::{EndpointSettings, PortMap, PortSet};
 use crate::network::driver::Driver;
 use crate::network::netlink::link::{self, Script, Through};
-use crate::network::ports::{Hold, Published};
+use crate::network::ports::{PortReservation, Published};
 use crate::network::spec::Network;
 use coracle_monitor::wire::PATCH_INDEX;
 use std::net::IpAddr;
 
 /// A network that a container is to be on.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Want {
+pub(crate) struct EndpointRequest {
     /// As the request names it.
     pub network: String,
     pub settings: EndpointSettings,
@@ -21,14 +21,14 @@ pub(crate) struct Want {
 
 /// A container that is about to start.
 pub(crate) struct Joining<'a> {
-    pub container: &'a str,
+    pub id: &'a str,
     pub slot: u32,
     pub name: &'a str,
     /// `MacAddress` of the container's configuration, for its interface on the network of its mode; empty: derived from
     /// the address.
     pub mac: &'a str,
     pub mode: &'a str,
-    pub networks: Vec<Want>,
+    pub networks: Vec<EndpointRequest>,
     pub bindings: &'a PortMap,
     pub exposed: &'a PortSet,
     pub publish_all: bool,
@@ -53,16 +53,16 @@ pub(crate) struct Endpoint {
 
 /// The endpoints and ports of a container for one run.
 #[derive(Default)]
-pub(crate) struct Joined {
+pub(crate) struct JoinedEndpoints {
     pub endpoints: Vec<Endpoint>,
     /// Keeps the container's ports of the host from other programs.
-    pub hold: Option<Hold>,
+    pub port_reservation: Option<PortReservation>,
     /// Sent over netfilter netlink when the container has ended for good.
     pub firewall_end: Vec<u8>,
 }
 
 impl Endpoint {
-    /// An endpoint without messages: [`Joined::write_scripts`] writes them.
+    /// An endpoint without messages: [`JoinedEndpoints::write_scripts`] writes them.
     pub(super) fn of(network: Network, doc: EndpointDoc) -> Endpoint {
         Endpoint { network, doc, host: Script::default(), inside: Script::default() }
     }
@@ -82,7 +82,7 @@ impl Endpoint {
     }
 }
 
-impl Joined {
+impl JoinedEndpoints {
     /// The endpoint that the default route goes over: on the first network by name that is not internal and whose driver
     /// knows a gateway.
     pub(crate) fn leads(&self) -> Option<usize> {

@@ -2,7 +2,7 @@
 
 use super::doc::EndpointDoc;
 use super::interfaces::Interfaces;
-use super::joined::{Endpoint, Joined, Joining};
+use super::joined::{Endpoint, JoinedEndpoints, Joining};
 use super::store::{EndpointStore, row};
 use crate::error::{Error, ErrorKind, Result};
 use crate::network::driver::Driver;
@@ -10,7 +10,7 @@ use crate::network::firewall::{Firewall, PortMappings};
 use crate::network::locks::Locks;
 use crate::network::loopback::Loopback;
 use crate::network::options;
-use crate::network::ports::{Hold, HostPorts, PortRequest, Published, Taken};
+use crate::network::ports::{HostPorts, PortRequest, PortReservation, Published, Taken};
 use crate::network::register::Register;
 use crate::network::spec::Network;
 use crate::store::Flush;
@@ -72,23 +72,23 @@ impl Ports {
 
     /// Publishes the ports of a running container that had no way outside until now. The monitor is to hold the answer,
     /// which keeps the ports from other programs. `None`: the ports are published already, or wait, or there is still no way.
-    pub(crate) fn publish_late(&self, who: &Joining<'_>) -> Result<Option<Hold>> {
-        let joined = self.interfaces.load(who.container)?;
+    pub(crate) fn publish_late(&self, container: &Joining<'_>) -> Result<Option<PortReservation>> {
+        let joined = self.interfaces.load(container.id)?;
         let Some(at) = leader(&joined) else { return Ok(None) };
-        if !joined.ports().is_empty() || self.waiting(who.container).exists() {
+        if !joined.ports().is_empty() || self.waiting(container.id).exists() {
             return Ok(None);
         }
         let network = &joined.endpoints[at].network;
         let mut doc = joined.endpoints[at].doc.clone();
         let mut taken = self.register.db.write(Flush::Lazy, |tx| {
-            let taken = self.take(tx, who, network, &mut doc)?;
+            let taken = self.take(tx, container, network, &mut doc)?;
             if !taken.ports.is_empty() {
-                table::put_endpoint(tx, &row(&network.id, who.container, who.slot, &doc)?)?;
+                table::put_endpoint(tx, &row(&network.id, container.id, container.slot, &doc)?)?;
             }
             Ok(taken)
         })?;
         self.map(network, &taken.ports)?;
-        taken.hold()
+        taken.port_reservation()
     }
 
     /// The file of a container's ports that wait for a network that leads outside.
@@ -105,17 +105,17 @@ impl Ports {
     pub(super) fn take(
         &self,
         tx: &Transaction<'_>,
-        who: &Joining<'_>,
+        container: &Joining<'_>,
         network: &Network,
         doc: &mut EndpointDoc,
     ) -> Result<Taken> {
-        if who.bindings.is_empty() && !who.publish_all {
+        if container.bindings.is_empty() && !container.publish_all {
             return Ok(Taken::default());
         }
         let asked = PortRequest {
-            bindings: who.bindings,
-            exposed: who.exposed,
-            all: who.publish_all,
+            bindings: container.bindings,
+            exposed: container.exposed,
+            all: container.publish_all,
             default_host: options::host_binding(&network.spec)?.or(self.publish_ip),
             relay_loopback: self.loopback.relays(network)?,
             v4: doc.v4,
@@ -127,7 +127,7 @@ impl Ports {
         };
         let taken = self.host_ports.take(&asked, &ours).map_err(|error| {
             let context =
-                format!("driver failed programming external connectivity on endpoint {} ({})", who.name, doc.id);
+                format!("driver failed programming external connectivity on endpoint {} ({})", container.name, doc.id);
             if error.kind() == ErrorKind::Invalid { error } else { error.context(context) }
         });
         let taken = taken?;
@@ -136,12 +136,12 @@ impl Ports {
     }
 
     /// Publishes the ports of all endpoints, and keeps them from other programs.
-    pub(super) fn publish(&self, joined: &mut Joined, mut taken: Taken) -> Result<()> {
+    pub(super) fn publish(&self, joined: &mut JoinedEndpoints, mut taken: Taken) -> Result<()> {
         let ports = joined.ports();
         if ports.is_empty() {
             return Ok(());
         }
-        joined.hold = taken.hold()?;
+        joined.port_reservation = taken.port_reservation()?;
         for end in &joined.endpoints {
             self.map(&end.network, &end.doc.ports)?;
         }
@@ -194,7 +194,7 @@ impl Ports {
 }
 
 /// The endpoint over which ports are published: the one that leads outside, if a bridge is there.
-fn leader(joined: &Joined) -> Option<usize> {
+fn leader(joined: &JoinedEndpoints) -> Option<usize> {
     joined.leads().filter(|at| joined.endpoints[*at].network.spec.driver == Driver::Bridge)
 }
 

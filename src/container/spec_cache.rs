@@ -15,15 +15,15 @@ const MOST_BYTES: usize = 4 << 20;
 
 /// Parsed specs by container.
 #[derive(Default)]
-pub(super) struct Specs(Mutex<All>);
+pub(super) struct SpecCache(Mutex<All>);
 
 #[derive(Default)]
 struct All {
-    kept: HashMap<String, Kept>,
+    kept: HashMap<String, ParsedSpec>,
     weight: usize,
 }
 
-struct Kept {
+struct ParsedSpec {
     text: Box<str>,
     spec: Arc<Spec>,
     weight: usize,
@@ -41,7 +41,7 @@ impl All {
         let weight = weight(text, spec);
         if self.kept.len() < MOST && self.weight + weight <= MOST_BYTES {
             self.weight += weight;
-            self.kept.insert(id.to_owned(), Kept { text: text.into(), spec: Arc::clone(spec), weight });
+            self.kept.insert(id.to_owned(), ParsedSpec { text: text.into(), spec: Arc::clone(spec), weight });
         }
     }
 
@@ -52,7 +52,7 @@ impl All {
     }
 }
 
-impl Specs {
+impl SpecCache {
     /// The spec of a container from its stored text. Errors: the text is not a spec.
     pub(super) fn of(&self, id: &str, text: &str) -> Result<Arc<Spec>> {
         #[cfg(feature = "attacks")]
@@ -70,7 +70,7 @@ impl Specs {
         Ok(spec)
     }
 
-    /// Forgets a removed container. Containers that other programs removed are forgotten by [`Specs::keep_only`].
+    /// Forgets a removed container. Containers that other programs removed are forgotten by [`SpecCache::keep_only`].
     pub(super) fn forget(&self, id: &str) {
         self.0.lock().forget(id);
     }
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_text_is_parsed_once_until_it_changes() {
-        let specs = Specs::default();
+        let specs = SpecCache::default();
         let text = |path: &str| serde_json::to_string(&Spec { path: path.into(), ..Spec::default() }).unwrap();
         let first = specs.of("a", &text("one")).unwrap();
         assert!(Arc::ptr_eq(&first, &specs.of("a", &text("one")).unwrap()));
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn no_more_are_kept_than_the_bound() {
-        let specs = Specs::default();
+        let specs = SpecCache::default();
         for number in 0..MOST + 9 {
             specs.of(&number.to_string(), "{}").unwrap();
         }
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn large_ones_are_kept_within_a_bound_on_their_bytes() {
-        let specs = Specs::default();
+        let specs = SpecCache::default();
         let text = format!("{{\"path\":\"{}\"}}", "x".repeat(MOST_BYTES / 3));
         for number in 0..9 {
             specs.of(&number.to_string(), &text).unwrap();
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn ports_count_though_their_texts_are_short() {
-        let specs = Specs::default();
+        let specs = SpecCache::default();
         let mut spec = Spec::default();
         let ports = (1..=65535).map(|port| (format!("{port}/tcp"), None)).collect();
         spec.host_config = spec.host_config.changed(|host| host.port_bindings = ports).unwrap();

@@ -27,15 +27,15 @@ impl Mark {
 }
 
 /// The last answer to one question.
-pub(crate) struct Kept<T>(Mutex<Option<(Mark, Arc<T>)>>);
+pub(crate) struct Cached<T>(Mutex<Option<(Mark, Arc<T>)>>);
 
-impl<T> Default for Kept<T> {
-    fn default() -> Kept<T> {
-        Kept(Mutex::new(None))
+impl<T> Default for Cached<T> {
+    fn default() -> Cached<T> {
+        Cached(Mutex::new(None))
     }
 }
 
-impl<T> Kept<T> {
+impl<T> Cached<T> {
     /// Lets go of the answer.
     pub(crate) fn forget(&self) {
         *self.0.lock() = None;
@@ -68,15 +68,15 @@ mod tests {
 
     #[test]
     fn an_answer_stays_until_the_database_changes() {
-        let root = std::env::temp_dir().join(format!("coracle-kept-{}", std::process::id()));
+        let root = std::env::temp_dir().join(format!("coracle-cached-{}", std::process::id()));
         std::fs::create_dir_all(&root).unwrap();
         let db = Db::open(&root, Durability::Off).unwrap();
         let other = rusqlite::Connection::open(root.join("coracle.db")).unwrap();
-        let kept = Kept::default();
+        let cached = Cached::default();
         let count = |tx: &Transaction<'_>| {
             tx.query_row("SELECT count(*) FROM volumes", [], |row| row.get::<_, i64>(0)).map_err(failed)
         };
-        let read = |worth: bool| kept.read(&db, |_| worth, count).unwrap();
+        let read = |worth: bool| cached.read(&db, |_| worth, count).unwrap();
         let add = "INSERT INTO volumes (name, created_ns, options, labels) VALUES (?1, 1, '{}', '{}')";
 
         let first = read(true);
