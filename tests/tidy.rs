@@ -199,6 +199,39 @@ fn links_of_pages_lead_to_files() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
+/// The anchors of a page's headings, as its readers make them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = text.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+    let anchor = |heading: &str| -> String {
+        let kept = heading.to_lowercase();
+        let kept = kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    headings.map(anchor).collect()
+}
+
+#[test]
+fn links_into_pages_lead_to_their_headings() {
+    let mut wrong = Vec::new();
+    let mut seen = 0;
+    for (page, text) in pages() {
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next());
+        for (target, anchor) in links.filter(|link| !link.contains("://")).filter_map(|link| link.split_once('#')) {
+            seen += 1;
+            let other = project().join(&page).with_file_name(target);
+            let has = match target {
+                "" => anchors(&text).contains(anchor),
+                _ => std::fs::read_to_string(other).is_ok_and(|text| anchors(&text).contains(anchor)),
+            };
+            if !has {
+                wrong.push(format!("{page}: no heading for {target}#{anchor}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+    assert!(seen > 0, "no link into a page was found");
+}
+
 #[test]
 fn the_guide_s_contents_name_every_page() {
     let dir = project().join("docs/guide/src");

@@ -53,7 +53,7 @@ pub enum Now {
 }
 
 impl Place {
-    /// The bundle of the container called `name`, with `dir` for its files. The bundle itself may be gone.
+    /// The place of the container called `name`, whose files are in `dir`. The bundle that it was made from may be gone.
     pub fn new(dir: &Path, name: &str, config: &Config) -> Place {
         let id: String = Sha256::digest(name.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
         Place { dir: dir.to_owned(), cgroup: plan::cgroup_of(config, &id), id }
