@@ -162,7 +162,7 @@ pub(crate) enum Gate {
     PruneKeepsNamedVolumes,
     /// The disk usage of some kinds of objects can be requested.
     DiskUsageByType,
-    /// A bind that is read-only is so with all mounts below it.
+    /// A read-only bind makes all mounts below it read-only, too.
     ReadOnlyBelow,
     /// A container can be created on several networks.
     SeveralNetworks,

@@ -16,8 +16,8 @@ impl Engine {
         self.0.containers.files.archive_stat(id, path, op)
     }
     /// Prepares a tar of `path`: the file or directory, with everything below it, named by the path's last part. If the
-    /// path ends in `/.`, the tar has only the directory's content. A stopped container cannot start while the answer
-    /// exists.
+    /// path ends in `/.`, the tar has only the directory's content. A stopped container cannot start until the returned
+    /// archive is dropped.
     pub fn container_archive_get(&self, id: &str, path: &str, op: Option<&Op>) -> Result<Archive> {
         self.0.containers.files.archive_get(id, path, op)
     }

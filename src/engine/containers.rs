@@ -76,7 +76,7 @@ impl Engine {
     pub fn container_stop(&self, id: &str, grace_ms: Option<i64>, op: Option<&Op>) -> Result<Changed> {
         self.container_stop_with(id, &StopContainer { grace_ms, ..StopContainer::default() }, op)
     }
-    /// Stops it as `how` says. Errors: there is no such signal.
+    /// Stops the container, with the signal and the time of `how`. Errors: there is no such signal.
     pub fn container_stop_with(&self, id: &str, how: &StopContainer, op: Option<&Op>) -> Result<Changed> {
         self.0.counters.count(Work::Stop, Some(id), || self.0.containers.stopper.stop(id, how, op))
     }
@@ -84,7 +84,7 @@ impl Engine {
     pub fn container_restart(&self, id: &str, grace_ms: Option<i64>, op: Option<&Op>) -> Result<()> {
         self.container_restart_with(id, &StopContainer { grace_ms, ..StopContainer::default() }, op)
     }
-    /// Stops it as `how` says, if it runs, and starts it. Errors: there is no such signal.
+    /// Stops the container if it runs, with the signal and the time of `how`, and starts it. Errors: there is no such signal.
     pub fn container_restart_with(&self, id: &str, how: &StopContainer, op: Option<&Op>) -> Result<()> {
         let all = &self.0.containers;
         let found = self.0.counters.count(Work::Restart, Some(id), || all.stopper.restart(id, how, op))?;
@@ -97,11 +97,11 @@ impl Engine {
     pub fn container_kill(&self, id: &str, signal: Option<&str>, op: Option<&Op>) -> Result<()> {
         self.0.counters.count(Work::Kill, Some(id), || self.0.containers.stopper.kill(id, signal, op))
     }
-    /// Freezes it.
+    /// Freezes the container's processes.
     pub fn container_pause(&self, id: &str) -> Result<()> {
         self.0.containers.freezer.pause(id)
     }
-    /// Thaws it.
+    /// Thaws the container's processes.
     pub fn container_unpause(&self, id: &str) -> Result<()> {
         self.0.containers.freezer.unpause(id)
     }
@@ -109,11 +109,11 @@ impl Engine {
     pub fn container_pidfd(&self, id: &str) -> Result<OwnedFd> {
         self.0.containers.waits.pidfd(id)
     }
-    /// Removes it.
+    /// Removes the container.
     pub fn container_remove(&self, id: &str, how: RemoveContainer, op: Option<&Op>) -> Result<()> {
         self.0.counters.count(Work::Remove, Some(id), || self.0.containers.remover.remove(id, how, op))
     }
-    /// Renames it.
+    /// Renames the container.
     pub fn container_rename(&self, id: &str, name: &str) -> Result<()> {
         self.0.containers.remover.rename(id, name)
     }
@@ -137,7 +137,7 @@ impl Engine {
     pub fn container_stats(&self, id: &str, query: StatsQuery) -> Result<StatsStream> {
         self.0.containers.sampler.stats(id, query)
     }
-    /// Reads its log.
+    /// Reads the container's log.
     pub fn container_logs(&self, id: &str, query: &LogQuery, op: Option<&Op>) -> Result<LogStream> {
         op.map_or(Ok(()), Op::check)?;
         self.0.containers.views.logs(id, query)

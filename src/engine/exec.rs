@@ -16,7 +16,8 @@ impl Engine {
         self.0.containers.execs.exec_create(container, config)
     }
 
-    /// Starts the exec instance; with `io` attached to the streams that its configuration names, else detached.
+    /// Starts the exec instance. With `io` the caller is attached to the streams that the configuration names; without it the
+    /// process has no streams, and the answer has no session.
     ///
     /// Errors: the instance was started before, the container does not run, the program cannot be executed.
     pub fn exec_start(&self, id: &str, io: Option<Io>, op: Option<&Op>) -> Result<Option<Session>> {

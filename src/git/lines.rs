@@ -139,6 +139,12 @@ mod tests {
     }
 
     #[test]
+    fn a_commit_that_the_server_lacks_is_the_cause() {
+        assert_eq!(reported(b"upload-pack: not our ref aa").cause(), Some(Cause::CommitUnknown));
+        assert_eq!(reported(b"access denied").cause(), None);
+    }
+
+    #[test]
     fn bad_lines_are_errors() {
         for (text, why) in [
             ("0003", "git's protocol"),

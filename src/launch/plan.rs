@@ -217,7 +217,8 @@ pub(crate) struct Container {
     pub networks: Vec<(String, String)>,
     /// Netfilter requests that the monitor sends at the end; empty: none.
     pub firewall_end: Vec<u8>,
-    /// Index of the descriptor that is closed at the end; the next descriptor has the sockets of [`Container::relays`].
+    /// The index of the descriptor that keeps the reserved ports until the container's end. The descriptor after it holds the
+    /// sockets of [`Container::relays`].
     pub port_reservation: Option<u32>,
     /// Ports whose connections the monitor forwards: their keys, the container's addresses and ports.
     pub relays: Vec<Relay>,

@@ -159,8 +159,8 @@ pub struct CreateBody {
     /// member: the converter for such versions sets it.
     #[serde(skip)]
     pub any_hostname: bool,
-    /// The request is of API 1.44 or later, where binds that are read-only are so with all mounts below them, unless they
-    /// say otherwise. The document has no such member: the reader of such a version sets it.
+    /// The request is of API 1.44 or later, where a read-only bind makes all mounts below it read-only, unless it says
+    /// otherwise. The document has no such member: the reader of such a version sets it.
     #[serde(skip)]
     pub read_only_below: bool,
 }
@@ -428,10 +428,10 @@ pub struct BindOptions {
     /// A source that is not there is made, as an empty directory.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "std::ops::Not::not")]
     pub create_mountpoint: bool,
-    /// A read-only bind is so at its top alone: mounts below it can be written.
+    /// A read-only bind is read-only at its top alone: mounts below it can be written.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "std::ops::Not::not")]
     pub read_only_non_recursive: bool,
-    /// A read-only bind is so with all mounts below it.
+    /// A read-only bind makes all mounts below it read-only, too.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "std::ops::Not::not")]
     pub read_only_force_recursive: bool,
 }

@@ -483,6 +483,13 @@ mod tests {
     }
 
     #[test]
+    fn codes_of_errors_have_a_cause() {
+        assert_eq!(cause_of("NAME_UNKNOWN"), Some(Cause::NameUnknown));
+        assert_eq!(cause_of("manifest_unknown"), Some(Cause::ManifestUnknown));
+        assert_eq!(cause_of("BLOB_UNKNOWN"), None);
+    }
+
+    #[test]
     fn what_a_registry_says_is_one_line() {
         assert_eq!(harmless("a\nb\u{1b}[31m"), "a b [31m");
         assert_eq!(harmless(&"x".repeat(1000)).len(), 400);

@@ -509,3 +509,40 @@ fn split(path: &[u8]) -> (&[u8], &[u8]) {
         None => (&[], path),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::archive_reader::Unrecorded;
+    use std::fs;
+
+    fn tar_of(kind: tar::EntryType, content: &[u8]) -> Vec<u8> {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        let mut tar = tar::Builder::new(Vec::new());
+        header.set_link_name("elsewhere").unwrap();
+        tar.append_data(&mut header, "a/file", content).unwrap();
+        tar.into_inner().unwrap()
+    }
+
+    /// The name of the entry comes once, also where the error has it already.
+    #[test]
+    fn an_error_names_its_entry_once() {
+        let dir = std::env::temp_dir().join(format!("coracle-unpack-{}", std::process::id()));
+        let message = |tar: &[u8]| {
+            let _ = fs::remove_dir_all(&dir);
+            fs::create_dir_all(&dir).unwrap();
+            let root = tree::open_dir(&dir).unwrap();
+            let error = unpack(tar, root, false, &|| Err(Error::internal("nothing is replaced")), &mut Unrecorded);
+            error.unwrap_err().message().to_owned()
+        };
+        let cut = tar_of(tar::EntryType::Regular, &[1; 1000]);
+        assert_eq!(message(&cut[..600]), "\"a/file\": tar: unexpected end of the archive");
+        let link = tar_of(tar::EntryType::Link, b"");
+        let text = "unpack \"a/file\": the target \"elsewhere\" of the hard link is not in the layer";
+        assert_eq!(message(&link), text);
+        fs::remove_dir_all(&dir).unwrap();
+    }
+}
