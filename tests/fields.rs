@@ -41,8 +41,10 @@ const PARTS: [&str; 6] = [
 ];
 
 /// Fields of a struct that serves requests and answers: those that a request may say.
-const SAID: [(&str, &[&str]); 1] =
-    [("NetworkingConfig.EndpointsConfig", &["IPAMConfig", "Links", "Aliases", "MacAddress"])];
+const SAID: [(&str, &[&str]); 1] = [(
+    "NetworkingConfig.EndpointsConfig",
+    &["IPAMConfig", "Links", "Aliases", "MacAddress", "DriverOpts", "GwPriority"],
+)];
 
 /// Fields that are accepted without effect, and the clients that send them. Everything else that a version of the API
 /// knows has an effect, or is refused by its name: `http/tests/server/known.rs` asks.

@@ -194,7 +194,7 @@ fn put_in(engine: &Engine, from: &Path, id: &str, path: &str) -> Result<(), Fail
             tar.into_inner()?.flush()
         };
         let write = Builder::new().spawn_scoped(scope, work).map_err(no_thread)?;
-        let how = PutArchive { no_overwrite_dir_non_dir: true };
+        let how = PutArchive { no_overwrite_dir_non_dir: true, ..PutArchive::default() };
         let put = engine.container_archive_put(id, &target, &mut reader, how, None);
         // The writer waits for a reader as long as one is there.
         drop(reader);

@@ -111,7 +111,7 @@ fn images(globals: &Globals, parsed: &Parsed) -> Outcome {
         [one] => one.clone(),
         _ => return Err(Failure::Usage("at most one repository".into())),
     };
-    let query = ListImages { all: parsed.has("all"), filter, filters: filters(parsed)? };
+    let query = ListImages { all: parsed.has("all"), filter, filters: filters(parsed)?, ..ListImages::default() };
     let list = globals.engine()?.image_list(&query)?;
     let whole = parsed.has("no-trunc");
     if parsed.has("quiet") {

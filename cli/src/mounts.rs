@@ -78,6 +78,7 @@ fn take(asked: &mut MountRequest, key: &str, value: &str) -> Result<(), String> 
         "target" | "dst" | "destination" => asked.target = value.to_owned(),
         "consistency" => asked.consistency = value.to_lowercase(),
         "bind-propagation" => asked.bind_options.get_or_insert_default().propagation = value.to_lowercase(),
+        "volume-subpath" => asked.volume_options.get_or_insert_default().subpath = value.to_owned(),
         "volume-label" => pair(&mut asked.volume_options.get_or_insert_default().labels),
         "volume-driver" => driver(asked).name = value.to_owned(),
         "volume-opt" => pair(&mut driver(asked).options),
@@ -107,9 +108,11 @@ mod tests {
         let bind = mount("type=bind,src=/a,\"dst=/b,c\",readonly,bind-propagation=rslave").expect("parses");
         assert_eq!((bind.kind.as_str(), bind.source.as_str(), bind.target.as_str()), ("bind", "/a", "/b,c"));
         assert!(bind.read_only && bind.bind_options.is_some_and(|options| options.propagation == "rslave"));
-        let volume = mount("source=v,target=/v,volume-label=a=b,volume-opt=type=tmpfs,volume-nocopy").expect("parses");
+        let volume =
+            mount("source=v,target=/v,volume-label=a=b,volume-opt=type=tmpfs,volume-nocopy,volume-subpath=x/y")
+                .expect("parses");
         let options = volume.volume_options.expect("options");
-        assert!(volume.kind == "volume" && options.no_copy && options.labels["a"] == "b");
+        assert!(volume.kind == "volume" && options.no_copy && options.labels["a"] == "b" && options.subpath == "x/y");
         assert_eq!(options.driver_config.expect("a driver").options["type"], "tmpfs");
         let tmpfs = mount("type=tmpfs,target=/t,tmpfs-size=1m,tmpfs-mode=700").expect("parses").tmpfs_options;
         assert_eq!(tmpfs.map(|options| (options.size_bytes, options.mode)), Some((1 << 20, 0o700)));

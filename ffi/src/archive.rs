@@ -92,8 +92,11 @@ pub unsafe extern "C" fn coracle_container_put_archive(
     err: *mut *mut coracle_error,
 ) -> coracle_status {
     call(c, Access::Change, op, Outs::none(), err, &mut |root| {
-        let query = Query::new(query_json, "query_json", &["noOverwriteDirNonDir"], root.lenient())?;
-        let how = PutArchive { no_overwrite_dir_non_dir: query.flag("noOverwriteDirNonDir", false)? };
+        let query = Query::new(query_json, "query_json", &["noOverwriteDirNonDir", "copyUIDGID"], root.lenient())?;
+        let how = PutArchive {
+            no_overwrite_dir_non_dir: query.flag("noOverwriteDirNonDir", false)?,
+            copy_uid_gid: query.flag("copyUIDGID", false)?,
+        };
         let (id, path) = (arg::owned(id, "id")?, arg::owned(path, "path")?);
         let (engine, input) = (root.engine().clone(), Input::new(tar, user, "tar")?);
         let put = move |using: &Using| {

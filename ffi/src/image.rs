@@ -17,8 +17,8 @@ use std::os::fd::AsFd;
 
 /// Lists images, newest first.
 ///
-/// query_json: NULL, or an object with any of "all", "filter", "filters" (as in GET /images/json). *out_json: its
-/// document; free it with coracle_free.
+/// query_json: NULL, or an object with any of "all", "filter", "filters", "shared-size" (as in GET /images/json) and
+/// "containers", which counts the containers of each image. *out_json: its document; free it with coracle_free.
 ///
 /// Errors: EINVALID (a filter).
 ///
@@ -33,9 +33,15 @@ pub unsafe extern "C" fn coracle_image_list(
     let out = Out::null(out_json);
     with_root(c, Access::Read, err, |root| {
         out.check("out_json")?;
-        let query = Query::new(query_json, "query_json", &["all", "digests", "filter", "filters"], root.lenient())?;
-        let query =
-            ListImages { all: query.flag("all", false)?, filter: query.text("filter")?, filters: query.filters()? };
+        let known = ["all", "digests", "filter", "filters", "shared-size", "containers"];
+        let query = Query::new(query_json, "query_json", &known, root.lenient())?;
+        let query = ListImages {
+            all: query.flag("all", false)?,
+            filter: query.text("filter")?,
+            filters: query.filters()?,
+            shared_size: query.flag("shared-size", false)?,
+            containers: query.flag("containers", false)?,
+        };
         out.give_json(&root.engine().image_list(&query)?)?;
         Ok(CORACLE_OK)
     })

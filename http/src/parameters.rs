@@ -22,8 +22,7 @@ type Row = (&'static str, &'static str, &'static [(&'static str, Rule)]);
 static ROWS: &[Row] = &[
     ("POST", "/containers/create", &[("platform", Platform)]),
     ("POST", "/containers/{name}/start", &[("checkpoint", Refused), ("checkpoint-dir", Refused)]),
-    ("PUT", "/containers/{name}/archive", &[("copyUIDGID", Refused)]),
-    ("GET", "/images/json", &[("shared-size", Refused), ("identity", Refused)]),
+    ("GET", "/images/json", &[("identity", Refused)]),
     ("GET", "/images/{name}/json", &[("platform", Platform)]),
     ("GET", "/images/{name}/history", &[("platform", Platform)]),
     ("GET", "/images/{name}/get", &[("platform", Platform)]),
@@ -89,8 +88,8 @@ mod tests {
         }
         let error = checked("POST", "/containers/x/start", "checkpoint=c").unwrap_err();
         assert_eq!((error.http_status(), error.message()), (501, "the parameter checkpoint=c is not supported"));
-        checked("PUT", "/containers/x/archive", "copyUIDGID=false").unwrap();
-        assert!(checked("PUT", "/containers/x/archive", "copyUIDGID=true").is_err());
+        checked("GET", "/images/json", "identity=false").unwrap();
+        assert!(checked("GET", "/images/json", "identity=true").is_err());
         checked("POST", "/build", "version=1").unwrap();
         assert!(checked("POST", "/build", "version=2").is_err());
     }

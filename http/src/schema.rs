@@ -220,7 +220,7 @@ static BIND_OPTIONS: Table = Table {
 static VOLUME_OPTIONS: Table = Table {
     name: "VolumeOptions",
     package: "mount",
-    parts: &[&[("NoCopy", Flag), ("Labels", TEXT_MAP), ("DriverConfig", Struct(&DRIVER_CONFIG)), ("Subpath", Refused)]],
+    parts: &[&[("NoCopy", Flag), ("Labels", TEXT_MAP), ("DriverConfig", Struct(&DRIVER_CONFIG)), ("Subpath", Text)]],
 };
 static DRIVER_CONFIG: Table =
     Table { name: "Driver", package: "mount", parts: &[&[("Name", Text), ("Options", TEXT_MAP)]] };
@@ -397,8 +397,8 @@ static ENDPOINT_SETTINGS: Table = Table {
         ("GlobalIPv6PrefixLen", INT),
         ("MacAddress", Text),
         ("DNSNames", Taken),
-        ("DriverOpts", Refused),
-        ("GwPriority", Refused),
+        ("DriverOpts", TEXT_MAP),
+        ("GwPriority", INT),
     ]],
 };
 static ENDPOINT_IPAM: Table = Table {
@@ -845,8 +845,8 @@ mod tests {
         let host = |text: &str| read(text.as_bytes(), &HOST_CONFIG).map(|node| json::to_value(&node));
         let pairs = host("{\"LxcConf\":[{\"Key\":\"a\",\"Value\":\"b\"}]}").unwrap();
         assert_eq!(pairs, serde_json::json!({"LxcConf": {"a": "b"}}));
-        let deep = "{\"Mounts\":[{\"VolumeOptions\":{\"Subpath\":\"x\"}}]}";
-        assert_eq!(host(deep).unwrap_err().message(), "Mounts.VolumeOptions.Subpath is not supported");
+        let deep = "{\"Mounts\":[{\"TmpfsOptions\":{\"Options\":[[\"noexec\"]]}}]}";
+        assert_eq!(host(deep).unwrap_err().message(), "Mounts.TmpfsOptions.Options is not supported");
     }
 
     #[test]

@@ -168,6 +168,14 @@ pub(crate) enum Gate {
     SeveralNetworks,
     /// The type of a stream tells whether its output is in frames.
     StreamTypes,
+    /// Inspect shows the options of endpoints.
+    EndpointOptions,
+    /// A limit of the kernel's memory is ignored, as engines do from this version on.
+    NoKernelMemory,
+    /// Inspect shows the names of endpoints; a MAC address belongs to an endpoint.
+    EndpointNames,
+    /// Inspect shows the priority of endpoints.
+    GatewayPriority,
 }
 
 /// (minor version that begins it, behaviour).
@@ -185,14 +193,18 @@ const GATES: &[(u64, Gate)] = &[
     (28, Gate::BinaryMessages),
     (30, Gate::WaitHeadAtOnce),
     (30, Gate::BuildIds),
+    (32, Gate::EndpointOptions),
     (39, Gate::PingTellsBuilder),
     (40, Gate::PrivateIpc),
     (42, Gate::PruneKeepsNamedVolumes),
     (42, Gate::DiskUsageByType),
     (42, Gate::StreamTypes),
     (42, Gate::PingTellsSwarm),
+    (42, Gate::NoKernelMemory),
     (44, Gate::ReadOnlyBelow),
     (44, Gate::SeveralNetworks),
+    (44, Gate::EndpointNames),
+    (48, Gate::GatewayPriority),
 ];
 
 #[cfg(test)]

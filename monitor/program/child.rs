@@ -168,13 +168,13 @@ impl<'a> Child<'a> {
             Propagation(op) => self.mounts.propagation(op.kind),
             Overlay(op) => self.mounts.overlay(op, &mut self.tree),
             Mount(op) => self.mounts.mount(op, &mut self.tree),
-            Bind(op) => self.mounts.bind(op, &self.tree),
+            Bind(op) => self.mounts.bind(op, None, &self.tree),
             Node(op) => self.tree.node(op),
             Symlink(op) => self.tree.symlink(op),
             Mask(op) => self.covers.mask(&self.tree, op.path.cstr(), self.mounts.label),
             Readonly(op) => covers::read_only(&self.tree, op.path.cstr()),
             Attr(op) => self.tree.attributes(op),
-            Sysctl(op) => settings::sysctl(op, self.mounts.proc),
+            Sysctl(op) => settings::sysctl(op, self.mounts.procfs()?),
             Pivot(op) => self.tree.pivot(op),
             Rlimit(op) => self.program.limit(op),
             OomScore(op) => settings::oom_score(op),
@@ -201,7 +201,15 @@ impl<'a> Child<'a> {
             Done(_) => self.done(),
             Net(op) => crate::net::run(op, self.launch.host_link, self.launch.restarts),
             MountHere(op) => self.mounts.mount_here(op, &self.tree),
-            Volume(op) => self.mounts.volume(op, &self.tree),
+            Volume(op) => self.mounts.volume(op, None, &self.tree),
+            BindPart(ops::BindPart { flags, propagation, set, clear, source, part, target }) => {
+                let op = ops::Bind { flags, propagation, set, clear, source, target };
+                self.mounts.bind(op, Some(part.cstr()), &self.tree)
+            },
+            VolumePart(ops::VolumePart { index, flags, set, clear, target, part, name }) => {
+                let op = ops::Volume { index, flags, set, clear, target, name };
+                self.mounts.volume(op, Some(part.cstr()), &self.tree)
+            },
             OthersDev(op) => self.use_others_dev(op.parts),
             // An operation that this monitor does not know must not be skipped: it may be a restriction.
             _ if step.code < ops::MONITORS => Err(errno(ENOSYS)),

@@ -84,7 +84,9 @@ impl Monitor {
 
     /// Whether nobody waits for the mounts to go: mounts that are bound from the host's tree go with the process.
     fn may_keep_mounts(&self) -> bool {
-        self.link.plan().each::<ops::Bind>().all(|(_, bind)| bind.flags & BIND_OWN != 0)
+        let plan = self.link.plan();
+        plan.each::<ops::Bind>().all(|(_, bind)| bind.flags & BIND_OWN != 0)
+            && plan.each::<ops::BindPart>().all(|(_, bind)| bind.flags & BIND_OWN != 0)
     }
 
     /// Clones the first process: its pid and pidfd. The descriptors for it are in `given`, however far this came.

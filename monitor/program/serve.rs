@@ -7,7 +7,7 @@ use crate::execs::{self, Home};
 use crate::failure::errno;
 use crate::fd::close_all;
 use crate::monitor::Monitor;
-use crate::ops::Volume;
+use crate::ops::{Volume, VolumePart};
 use crate::restart::Policy;
 use crate::session::Session;
 use crate::streams;
@@ -131,8 +131,11 @@ impl Monitor {
 
     /// With the mount namespace of a volume of this name.
     fn answer_volume(&mut self, slot: usize, name: &[u8]) {
-        let volume = self.link.plan().each::<Volume>().find(|(_, volume)| volume.name == name);
-        let fd = volume.and_then(|(_, volume)| self.supplies.volumes.get(volume.index as usize).copied());
+        let plan = self.link.plan();
+        let whole = plan.each::<Volume>().find(|(_, volume)| volume.name == name).map(|(_, volume)| volume.index);
+        let part = || plan.each::<VolumePart>().find(|(_, part)| part.name == name).map(|(_, part)| part.index);
+        let index = whole.or_else(part);
+        let fd = index.and_then(|index| self.supplies.volumes.get(index as usize).copied());
         let found = fd.filter(|fd| *fd >= 0);
         let errno = if found.is_some() { 0 } else { ENOENT };
         self.control.answer_with(slot, Answer { errno, ..Answer::default() }, found);

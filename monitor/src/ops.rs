@@ -417,6 +417,41 @@ operations! {
     }
     /// Ends the process well: of a plan that runs no program.
     42 Done {}
+    /// A path below a directory of the host's is bound. A container may write in the directory: links that lead out of
+    /// it are refused.
+    43 BindPart<'a> {
+        /// As in [`Bind`].
+        flags: u32,
+        /// As in [`Bind`].
+        propagation: u32,
+        /// `MOUNT_ATTR_*` that are set.
+        set: u64,
+        /// `MOUNT_ATTR_*` that are cleared.
+        clear: u64,
+        /// The directory of the host.
+        source: Text<'a>,
+        /// The relative path below it.
+        part: Text<'a>,
+        /// The place inside the root.
+        target: Text<'a>,
+    }
+    /// As [`Volume`], of a path below the root of the volume; links that lead out of it are refused.
+    44 VolumePart<'a> {
+        /// Which of those namespaces.
+        index: u32,
+        /// As in [`Volume`].
+        flags: u32,
+        /// `MOUNT_ATTR_*` that are set.
+        set: u64,
+        /// `MOUNT_ATTR_*` that are cleared.
+        clear: u64,
+        /// The place inside the root.
+        target: Text<'a>,
+        /// The relative path below the volume's root.
+        part: Text<'a>,
+        /// The volume's name.
+        name: &'a [u8],
+    }
 
     // From here on they are the monitor's.
 

@@ -95,6 +95,24 @@ impl Parts {
             Op::Net(Net { place: 1, acks: 2, interface: path, holes: self.holes.list(), messages: b"\0\0" }),
             Op::Dns(Dns { port: 53 }),
             Op::Done(Done {}),
+            Op::BindPart(BindPart {
+                flags: 1,
+                propagation: 2,
+                set: 1 << 40,
+                clear: u64::MAX,
+                source: path,
+                part: path,
+                target: text,
+            }),
+            Op::VolumePart(VolumePart {
+                index: 1,
+                flags: 8,
+                set: 1,
+                clear: 2,
+                target: path,
+                part: text,
+                name: b"data",
+            }),
         ]
     }
 

@@ -114,6 +114,7 @@ walls! {
     UrlSecrets "url-secrets" "An address is shown without its user, its password and its query.";
     GitNames "git-names" "A name or a directory of a git commit leads nowhere else than into the context.";
     GitMemory "git-memory" "Contents of a git pack that build on each other share a bound of memory.";
+    VolumeParts "volume-parts" "The part of a volume that a container mounts is inside of the volume, also where links lead.";
     VolumeContent "volume-content" "A volume that has content is not filled.";
     AnswerSizes "answer-sizes" "Documents of a registry are read up to a bound.";
     UserFiles "user-files" "Files of users and groups in an image are regular and of bounded size.";

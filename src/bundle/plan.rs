@@ -182,6 +182,7 @@ impl Made<'_> {
             make_source: false,
             read_only_below: false,
             own_ids: false,
+            part: String::new(),
         }];
         for mount in &self.config.mounts {
             let target = mount.destination.trim_end_matches('/');
@@ -209,6 +210,7 @@ impl Made<'_> {
                 make_source: false,
                 read_only_below: false,
                 own_ids: false,
+                part: String::new(),
             });
         }
         Ok(Mount::FileSystem {

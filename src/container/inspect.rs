@@ -293,10 +293,10 @@ fn state(found: &Snapshot) -> ContainerState {
     }
 }
 
-/// Lists show neither links nor aliases.
+/// Lists show neither links nor aliases, and no options and names.
 fn in_list(mut networks: BTreeMap<String, EndpointSettings>) -> BTreeMap<String, EndpointSettings> {
     for end in networks.values_mut() {
-        (end.links, end.aliases) = (None, None);
+        (end.links, end.aliases, end.driver_opts, end.dns_names) = (None, None, None, None);
     }
     networks
 }

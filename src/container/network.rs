@@ -1,6 +1,6 @@
 //! The networks of a container: the requested ones, those of its start, and those that inspect shows.
 
-use super::spec::{NetworkMode, Spec, asked_for};
+use super::spec::{self, NetworkMode, Spec, asked_for};
 use super::{Finder, HostFiles, Monitors, Planner, Register, Snapshot};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::process;
@@ -8,8 +8,8 @@ use crate::launch::monitor::Streams;
 use crate::launch::plan::{self, NET_HOST, NET_INSIDE, NetRequest};
 use crate::model::{ConnectNetwork, DisconnectNetwork, EndpointSettings, NetworkSettings, PortMap, PortSet};
 use crate::network::{
-    self, EndpointDoc, EndpointRequest, EndpointStore, JoinedEndpoints, Joining, Network, Networks, PortReservation,
-    Published, Script, check_settings, key,
+    self, EndpointDoc, EndpointOptions, EndpointRequest, EndpointStore, JoinedEndpoints, Joining, Network, Networks,
+    PortReservation, Published, Script, check_settings, key,
 };
 use crate::op::Op;
 use coracle_monitor::call::Call;
@@ -218,6 +218,16 @@ pub(super) fn addresses(joined: &JoinedEndpoints) -> Vec<String> {
     joined.endpoints.iter().flat_map(|end| of(&end.doc)).collect()
 }
 
+/// A change of a running container's network namespace.
+#[derive(Default)]
+struct NetworkChange<'a> {
+    requests: &'a [NetRequest],
+    /// Kernel parameters: paths below `/proc/sys`, values.
+    sysctls: Vec<(String, String)>,
+    /// The container gets a resolver.
+    resolver: bool,
+}
+
 /// Connects containers to networks, and disconnects them.
 pub(crate) struct Connections {
     pub(super) register: Arc<Register>,
@@ -298,18 +308,19 @@ impl Connections {
 
     fn connect_live(&self, mut found: Snapshot, network: &Network, settings: EndpointSettings) -> Result<()> {
         let before = self.networks.interfaces.load(&found.row.id)?;
-        let taken = |name: &str| before.endpoints.iter().any(|end| end.doc.interface == name);
-        let interface = (0..).map(|number| format!("eth{number}")).find(|name| !taken(name)).unwrap_or_default();
+        let interface = interface_name(&before, &settings)?;
         let had_resolver = before.endpoints.iter().any(|end| !end.network.is_predefined());
         let want = EndpointRequest { network: network.id.clone(), settings: settings.clone() };
         let spec = Arc::make_mut(&mut found.spec);
         spec.networks.insert(network.name.clone(), settings);
         let (mac, mode) = (spec.config.mac_address.clone(), spec.host_config.network_mode.clone());
         let netns = self.netns(&found)?;
+        let hostname = spec::hostname(&found.spec, &found.row.id);
         let who = Joining {
             id: &found.row.id,
             slot: found.row.slot,
             name: &found.row.name,
+            hostname: &hostname,
             mac: &mac,
             mode: &mode,
             networks: Vec::new(),
@@ -321,8 +332,7 @@ impl Connections {
         let mut late = None;
         let plugged = (|| {
             let joined = self.networks.interfaces.load(&found.row.id)?;
-            let end = joined.endpoints.iter().find(|end| end.network.id == network.id);
-            let end = end.ok_or_else(|| Error::internal("the new endpoint is not there"))?;
+            let end = endpoint_on(&joined, network)?;
             self.networks.interfaces.plug(end, netns.as_fd(), found.now.state.network_restarts())?;
             self.networks.ports.relocate(&found.row.id, found.row.slot, Vec::new())?;
             let host = &found.spec.host_config;
@@ -330,11 +340,11 @@ impl Connections {
             let (bindings, publish_all) = (&host.port_bindings, host.publish_all_ports);
             late = self.networks.ports.publish_late(&Joining { bindings, exposed, publish_all, ..who })?;
             let joined = self.networks.interfaces.load(&found.row.id)?;
-            let end = joined.endpoints.iter().find(|end| end.network.id == network.id);
-            let end = end.ok_or_else(|| Error::internal("the new endpoint is not there"))?;
+            let end = endpoint_on(&joined, network)?;
             let steps = [request(&end.inside, NET_INSIDE, &end.doc.interface, &network.name)];
             let with_resolver = !had_resolver && !network.is_predefined();
-            self.change_network(&found, &joined, &steps, with_resolver, late.as_ref())?;
+            let change = NetworkChange { requests: &steps, sysctls: end.doc.sysctls()?, resolver: with_resolver };
+            self.change_network(&found, &joined, &change, late.as_ref())?;
             self.host_files.write_files(&found, &joined)
         })();
         if plugged.is_err() {
@@ -404,7 +414,8 @@ impl Connections {
             let leader = joined.leads().and_then(|at| joined.endpoints.get(at));
             let lead = leader.and_then(|end| Some((end, end.lead()?)));
             steps.extend(lead.map(|(end, script)| request(&script, NET_INSIDE, &end.doc.interface, &end.network.name)));
-            self.change_network(&found, &joined, &steps, false, None)?;
+            let change = NetworkChange { requests: &steps, ..NetworkChange::default() };
+            self.change_network(&found, &joined, &change, None)?;
             Ok(joined)
         })();
         if let Some(doc) = gone {
@@ -421,13 +432,12 @@ impl Connections {
         &self,
         found: &Snapshot,
         joined: &JoinedEndpoints,
-        steps: &[NetRequest],
-        with_resolver: bool,
+        change: &NetworkChange<'_>,
         late: Option<&PortReservation>,
     ) -> Result<()> {
         let full = self.planner.plan_again(found, joined)?;
-        let resolver = if with_resolver { self.planner.resolver(found, joined)? } else { None };
-        let steps = plan::compile_network(steps, resolver.as_ref());
+        let resolver = if change.resolver { self.planner.resolver(found, joined)? } else { None };
+        let steps = plan::compile_network(change.requests, &change.sysctls, resolver.as_ref());
         let sealed = |name, bytes| process::sealed_memfd(name, bytes, process::Sealed::Data);
         let memfds = [sealed("steps", &steps.bytes)?, sealed("plan", &full.bytes)?];
         let control = self.monitors.control(found)?;
@@ -462,6 +472,23 @@ impl Connections {
                 || self.networks.register.find(key).is_ok_and(|other| other.id == network.id)
         };
         found.spec.networks.keys().find(same).cloned()
+    }
+}
+
+/// A container's new endpoint.
+fn endpoint_on<'a>(joined: &'a JoinedEndpoints, network: &Network) -> Result<&'a network::Endpoint> {
+    let end = joined.endpoints.iter().find(|end| end.network.id == network.id);
+    end.ok_or_else(|| Error::internal("the new endpoint is not there"))
+}
+
+/// The name of the interface of one more endpoint: the requested one, or the first that is free.
+fn interface_name(before: &JoinedEndpoints, settings: &EndpointSettings) -> Result<String> {
+    let taken = |name: &str| before.endpoints.iter().any(|end| end.doc.interface == name);
+    let options = settings.driver_opts.as_ref().map(EndpointOptions::parse).transpose()?.unwrap_or_default();
+    match options.interface {
+        Some(name) if taken(&name) => Err(Error::invalid(format!("the container has an interface {name:?}"))),
+        Some(name) => Ok(name),
+        None => Ok((0..).map(|number| format!("eth{number}")).find(|name| !taken(name)).unwrap_or_default()),
     }
 }
 

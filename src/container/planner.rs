@@ -27,9 +27,14 @@ use std::time::Duration;
 pub(super) const INIT: &str = "init";
 const INIT_PATH: &str = "/sbin/docker-init";
 
-/// The kernel parameters to set: the requested ones, and, in a network namespace of the container's own, those that let
+/// The kernel parameters to set: the requested ones, those of the endpoints' interfaces, and, in a network namespace of the container's own, those that let
 /// every user open low ports and send pings, which are harmless there.
-fn parameters(host: &DecidedHost, net: Namespace, in_users: bool) -> Result<Vec<(String, String)>> {
+fn parameters(
+    host: &DecidedHost,
+    net: Namespace,
+    in_users: bool,
+    networks: &network::Joined,
+) -> Result<Vec<(String, String)>> {
     let mut all = spec::sysctls(host)?;
     if net == Namespace::New {
         let mut add = |name: &str, value: &str| {
@@ -41,6 +46,9 @@ fn parameters(host: &DecidedHost, net: Namespace, in_users: bool) -> Result<Vec<
         if !in_users {
             add("net/ipv4/ping_group_range", "0 2147483647");
         }
+    }
+    for end in &networks.endpoints {
+        all.extend(end.doc.sysctls()?);
     }
     Ok(all)
 }
@@ -273,7 +281,7 @@ impl Planner {
             nodes: devices.nodes,
             masked: spec::masked_paths(host, self.host.cpu_count),
             readonly: spec::readonly_paths(host),
-            sysctls: parameters(host, joined.net, self.confinement.users(spec).is_some())?,
+            sysctls: parameters(host, joined.net, self.confinement.users(spec).is_some(), networks)?,
             rlimits: rlimits(host)?,
             oom_score_adj: host.oom_score_adj,
             pid: joined.pid,
@@ -336,6 +344,7 @@ impl Planner {
                 make_source: false,
                 read_only_below: false,
                 own_ids: true,
+                part: String::new(),
             })
             .collect();
         // A mount on the directory of a file is made before the file's own mount.
@@ -357,6 +366,7 @@ impl Planner {
                 make_source: false,
                 read_only_below: false,
                 own_ids: true,
+                part: String::new(),
             });
         }
         for mount in below {
@@ -458,6 +468,7 @@ fn plan_mount(mount: spec::Mount, label: &str) -> Mount {
             make_source: !mount.long || mount.make_source,
             read_only_below: mount.read_only && mount.read_only_below == Some(true),
             own_ids: false,
+            part: String::new(),
         },
         MountKind::Tmpfs => {
             let options = mount.options.split(',').filter(|option| !option.is_empty());

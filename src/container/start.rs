@@ -279,6 +279,7 @@ impl Starter {
             id: &found.row.id,
             slot: found.row.slot,
             name: &found.row.name,
+            hostname: &spec::hostname(&found.spec, &found.row.id),
             mac: &found.spec.config.mac_address,
             mode: &host.network_mode,
             networks: endpoint_requests(&found.spec),

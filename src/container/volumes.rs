@@ -63,7 +63,7 @@ impl VolumeMounts {
             }
             // Files that are copied into a directory under another mount would not be visible.
             let elsewhere = mount.made_with.driver_config.as_ref().is_some_and(|driver| !driver.options.is_empty());
-            let taken_over = mount.no_copy || !mount.source.is_empty() || elsewhere;
+            let taken_over = mount.no_copy || !mount.source.is_empty() || !mount.part.is_empty() || elsewhere;
             mount.source = self.volumes.dirs.mountpoint(&mount.name).to_string_lossy().into_owned();
             let content = if taken_over {
                 None
@@ -115,14 +115,16 @@ impl VolumeMounts {
                 make_source: false,
                 read_only_below: false,
                 own_ids: own,
+                part: mount.part,
             }),
-            source if source.is_shared() => {
+            source if shares(&found.spec, &mount.name, &source) => {
                 let shared = self.shared_volumes(&found.spec)?;
                 let index = shared.iter().position(|name| *name == mount.name).unwrap_or_default();
                 Ok(plan::Mount::Volume {
                     index: index as u32,
                     name: mount.name,
                     target: mount.target,
+                    part: mount.part,
                     attributes: mount.flags,
                     own_ids: source.has_own_ids(),
                 })
@@ -170,7 +172,7 @@ impl VolumeMounts {
         for mount in volumes(spec) {
             let source =
                 self.volumes.mounter.source(&mount.name).map_err(|error| error.with_kind(ErrorKind::Internal))?;
-            if source.is_shared() {
+            if shares(spec, &mount.name, &source) {
                 names.push(mount.name.clone());
             }
         }
@@ -198,6 +200,13 @@ impl VolumeMounts {
         }
         Ok(None)
     }
+}
+
+/// Whether a container mounts a volume out of a mount namespace that has the volume's file system alone: all containers
+/// share it, or a part of it is mounted, which is found below the whole.
+fn shares(spec: &Spec, name: &str, source: &Source) -> bool {
+    let in_parts = || volumes(spec).any(|mount| mount.name == name && !mount.part.is_empty());
+    source.is_shared() || matches!(source, Source::FileSystem { .. }) && in_parts()
 }
 
 /// Mount attributes for reading a tree: no program in it is executed, and no device is opened.

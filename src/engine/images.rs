@@ -29,7 +29,16 @@ impl Engine {
 impl Engine {
     /// Lists images, newest first.
     pub fn image_list(&self, query: &ListImages) -> Result<Vec<ImageSummary>> {
-        self.0.images.views.list(query)
+        if !query.shared_size && !query.containers {
+            return self.0.images.views.list(query);
+        }
+        let users = |image_id: &str| self.0.containers.register.of_image(image_id).map(|users| users.len());
+        let mut images = self.0.images.views.list_with_usage(query, &users)?;
+        for image in &mut images {
+            image.shared_size = if query.shared_size { image.shared_size } else { -1 };
+            image.containers = if query.containers { image.containers } else { -1 };
+        }
+        Ok(images)
     }
     /// Everything about one image.
     pub fn image_inspect(&self, name: &str) -> Result<ImageDetail> {

@@ -4,7 +4,7 @@ use super::catalog::find;
 use super::config::ImageConfig;
 use super::reference::Reference;
 use crate::error::{Error, Result};
-use crate::model::{ImageSummary, ListImages, StringMap};
+use crate::model::{ImageSummary, ListImages, StringMap, bad_filter, moment};
 use crate::store::images::{self as rows, ImageRow, NameRow};
 use rusqlite::Transaction;
 use std::collections::{HashMap, HashSet};
@@ -44,6 +44,12 @@ pub(super) fn list(tx: &Transaction<'_>, query: &ListImages) -> Result<Vec<Image
     Ok(list)
 }
 
+/// The earliest of the times of a filter.
+fn until(key: &str, values: &[String]) -> Result<i64> {
+    let times = values.iter().map(|value| moment(value).ok_or_else(|| bad_filter(key, values)));
+    Ok(times.collect::<Result<Vec<_>>>()?.into_iter().min().unwrap_or(i64::MAX))
+}
+
 /// A request for a list, checked.
 struct Filter {
     all: bool,
@@ -52,6 +58,8 @@ struct Filter {
     references: Vec<String>,
     before: Vec<String>,
     since: Vec<String>,
+    /// Only images that were made before this time.
+    until: i64,
     /// `before` and `since` as times.
     created: (i64, i64),
 }
@@ -67,6 +75,7 @@ impl Filter {
             references: Vec::new(),
             before: Vec::new(),
             since: Vec::new(),
+            until: i64::MAX,
             created: (i64::MAX, i64::MIN),
         };
         for (key, values) in &query.filters {
@@ -76,6 +85,7 @@ impl Filter {
                 "reference" => filter.references.clone_from(values),
                 "before" => filter.before.clone_from(values),
                 "since" => filter.since.clone_from(values),
+                "until" => filter.until = until(key, values)?.min(filter.until),
                 other => return Err(Error::invalid(format!("Invalid filter '{other}'"))),
             }
         }
@@ -107,6 +117,7 @@ impl Filter {
     fn apply(&self, image: &ImageRow, names: Vec<NameRow>, is_parent: bool) -> Result<Option<Shown>> {
         if image.created >= self.created.0 && !self.before.is_empty()
             || image.created <= self.created.1 && !self.since.is_empty()
+            || image.created >= self.until
         {
             return Ok(None);
         }

@@ -1,8 +1,10 @@
 //! Mounts that no other process sees: made detached, and assembled in a private mount namespace.
 
 use super::fd::{cstr, errno};
+use super::path::openat2;
 use super::probe::release;
 use crate::error::{Error, ErrorKind, Result};
+use crate::walls::Wall;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -186,6 +188,14 @@ pub(crate) fn copy_of(dir: Option<BorrowedFd<'_>>, path: &Path, recursive: bool)
     owned(fd, format_args!("mount {}", path.display()))
 }
 
+/// A detached copy of the mount of a relative path below a directory in which others may write: links that lead out of
+/// the directory are refused. The directory's own path is trusted.
+pub(crate) fn copy_below(dir: &Path, below: &str, recursive: bool) -> Result<OwnedFd> {
+    let resolve = if Wall::VolumeParts.stands() { libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS } else { 0 };
+    let inside = openat2(open_path(dir)?.as_fd(), below, libc::O_PATH, 0, resolve)?;
+    copy_of(Some(inside.as_fd()), Path::new(""), recursive)
+}
+
 /// Sets `MOUNT_ATTR_*` on a mount and, with `recursive`, on those below it, and makes them private.
 pub(crate) fn set_private(mount: BorrowedFd<'_>, attributes: u64, recursive: bool) -> Result<()> {
     let how = libc::mount_attr { attr_set: attributes, attr_clr: 0, propagation: libc::MS_PRIVATE, userns_fd: 0 };
@@ -241,11 +251,14 @@ pub(crate) fn alone(mount: BorrowedFd<'_>) -> Result<OwnedFd> {
     in_thread(work)
 }
 
-/// A detached copy of the root mount of another mount namespace.
-pub(crate) fn root_of(namespace: BorrowedFd<'_>) -> Result<OwnedFd> {
+/// A detached copy of the root mount of another mount namespace, or of the relative path `below` in it: see [`copy_below`].
+pub(crate) fn root_of(namespace: BorrowedFd<'_>, below: &str) -> Result<OwnedFd> {
     in_thread(|| {
         enter(namespace)?;
-        copy_of(None, Path::new("/"), false)
+        match below {
+            "" => copy_of(None, Path::new("/"), false),
+            below => copy_below(Path::new("/"), below, false),
+        }
     })
 }
 

@@ -49,10 +49,12 @@ pub(crate) enum Mount {
         read_only_below: bool,
         /// The owners of files are ids of the container, if it has a user namespace.
         own_ids: bool,
+        /// The path below the source that is bound in its place; empty: the source itself.
+        part: String,
     },
     /// A file system that all containers with a volume share: `index` of its mount namespace in the boot message.
-    /// `attributes` are `MOUNT_ATTR_*` in addition to its own.
-    Volume { index: u32, name: String, target: String, attributes: u64, own_ids: bool },
+    /// `attributes` are `MOUNT_ATTR_*` in addition to its own. `part` is the path below its root; empty: all of it.
+    Volume { index: u32, name: String, target: String, part: String, attributes: u64, own_ids: bool },
     /// A file system made for the container: options are (key, value), or (key, "") for a word; `propagation` is `MS_*`, 0 for
     /// private.
     FileSystem {
@@ -296,12 +298,7 @@ pub(crate) fn compile(c: &Container) -> Plan {
     sys(&mut plan, c);
     user_mounts(&mut plan, c);
     foreign_dev(&mut plan, c);
-    for (name, value) in &c.sysctls {
-        plan.push(
-            ops::Sysctl { name: closed(name).text(), value: value.as_bytes() },
-            format!("set sysctl {name} to {value}"),
-        );
-    }
+    sysctls(&mut plan, &c.sysctls);
     for path in c.readonly.iter().filter(|_| Wall::ReadonlyPaths.stands()) {
         plan.push(ops::Readonly { path: closed(path).text() }, format!("make {path} read-only"));
     }
@@ -329,6 +326,15 @@ pub(crate) fn compile(c: &Container) -> Plan {
     Plan { bytes, steps }
 }
 
+fn sysctls(plan: &mut PlanWriter, parameters: &[(String, String)]) {
+    for (name, value) in parameters {
+        plan.push(
+            ops::Sysctl { name: closed(name).text(), value: value.as_bytes() },
+            format!("set sysctl {name} to {value}"),
+        );
+    }
+}
+
 /// Compiles only the limits, to replace those of a running container from its next start on.
 pub(crate) fn compile_limits(cgroups: &cgroup::Plan) -> Vec<u8> {
     let mut plan = PlanWriter::new();
@@ -337,10 +343,15 @@ pub(crate) fn compile_limits(cgroups: &cgroup::Plan) -> Vec<u8> {
 }
 
 /// Compiles the changes of a running container's network namespace.
-pub(crate) fn compile_network(requests: &[NetRequest], dns: Option<&Resolver>) -> Plan {
+pub(crate) fn compile_network(
+    requests: &[NetRequest],
+    parameters: &[(String, String)],
+    dns: Option<&Resolver>,
+) -> Plan {
     let mut plan = PlanWriter::new();
     plan.push(ops::Enter { namespaces: libc::CLONE_NEWNET as u32 }, "enter the container's network");
     requests.iter().for_each(|request| net_request(&mut plan, request));
+    sysctls(&mut plan, parameters);
     if let Some(dns) = dns {
         resolver(&mut plan, dns);
     }
@@ -943,6 +954,7 @@ fn user_mounts(plan: &mut PlanWriter, c: &Container) {
                 make_source,
                 read_only_below,
                 own_ids,
+                part,
             } => {
                 let flags = if *propagate_below { BIND_PROPAGATE_BELOW } else { 0 }
                     | if *make_source { BIND_MAKE_SOURCE } else { 0 }
@@ -950,21 +962,14 @@ fn user_mounts(plan: &mut PlanWriter, c: &Container) {
                     | if *recursive { BIND_RECURSIVE } else { 0 }
                     | if *own_ids { BIND_OWN } else { 0 }
                     | if *own_ids && c.users.is_some() { BIND_IDMAP } else { 0 };
-                bind(plan, source, target, *attributes, *propagation, flags);
+                match part.as_str() {
+                    "" => bind(plan, source, target, *attributes, *propagation, flags),
+                    part => bind_part(plan, (source, part), target, *attributes, *propagation, flags),
+                }
             }
-            Mount::Volume { index, name, target, attributes, own_ids } => {
+            Mount::Volume { index, name, target, part, attributes, own_ids } => {
                 let flags = if *own_ids && c.users.is_some() { BIND_IDMAP } else { 0 };
-                plan.push(
-                    ops::Volume {
-                        index: *index,
-                        flags,
-                        set: *attributes,
-                        clear: cleared(*attributes),
-                        target: closed(target).text(),
-                        name: name.as_bytes(),
-                    },
-                    format!("mount volume {name} on {target}"),
-                );
+                volume(plan, (*index, name, part), target, *attributes, flags);
             }
             Mount::FileSystem { kind, source, target, attributes, propagation, options } => {
                 let users = c.users.as_ref();
@@ -992,6 +997,23 @@ fn user_mounts(plan: &mut PlanWriter, c: &Container) {
     }
 }
 
+/// `from`: the index of the volume's mount namespace, the volume's name, and the part of it; empty: the whole volume.
+fn volume(plan: &mut PlanWriter, from: (u32, &str, &str), target: &str, attributes: u64, flags: u32) {
+    let (index, name, part) = from;
+    let (set, clear, at, below) = (attributes, cleared(attributes), closed(target), closed(part));
+    let place = at.text();
+    match part {
+        "" => plan.push(
+            ops::Volume { index, flags, set, clear, target: place, name: name.as_bytes() },
+            format!("mount volume {name} on {target}"),
+        ),
+        _ => plan.push(
+            ops::VolumePart { index, flags, set, clear, target: place, part: below.text(), name: name.as_bytes() },
+            format!("mount {part} of volume {name} on {target}"),
+        ),
+    }
+}
+
 /// The kernel takes the owner of a file system in memory as an id of the host.
 fn owner(users: Option<&Users>, kind: &str, key: &str, value: &str) -> String {
     let first = match (users, key) {
@@ -1014,6 +1036,29 @@ fn bind(plan: &mut PlanWriter, source: &Path, target: &str, attributes: u64, pro
             target: closed(target).text(),
         },
         format!("bind {} to {target}", source.display()),
+    );
+}
+
+/// As [`bind`], of a path below a directory.
+fn bind_part(
+    plan: &mut PlanWriter,
+    (dir, part): (&Path, &str),
+    target: &str,
+    attributes: u64,
+    propagation: u64,
+    flags: u32,
+) {
+    plan.push(
+        ops::BindPart {
+            flags,
+            propagation: propagation as u32,
+            set: attributes,
+            clear: cleared(attributes),
+            source: closed(bytes(dir)).text(),
+            part: closed(part).text(),
+            target: closed(target).text(),
+        },
+        format!("bind {part} of {} to {target}", dir.display()),
     );
 }
 

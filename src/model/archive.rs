@@ -36,6 +36,9 @@ pub struct PathStat {
 pub struct PutArchive {
     /// Only a directory may replace a directory, and only a file a file.
     pub no_overwrite_dir_non_dir: bool,
+    /// The files get the container's user and its group as their owners, in place of those that the archive names. If the
+    /// container's configuration names no user, this changes nothing.
+    pub copy_uid_gid: bool,
 }
 
 /// How an image is made of a container.

@@ -199,6 +199,15 @@ pub struct EndpointSettings {
     pub global_ipv6_prefix_len: i64,
     #[serde(deserialize_with = "null_default")]
     pub mac_address: String,
+    /// Options of the driver: kernel parameters of the interface, and its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver_opts: Option<StringMap>,
+    /// The default route goes over the network of the highest priority, among equal ones over the first by name.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "is_zero")]
+    pub gw_priority: i64,
+    /// Answers only: the names by which the network's other containers find this one.
+    #[serde(rename = "DNSNames", skip_serializing_if = "Option::is_none")]
+    pub dns_names: Option<Vec<String>>,
 }
 
 /// Addresses that the client chose for an endpoint.
@@ -448,6 +457,9 @@ pub struct VolumeOptions {
     pub labels: StringMap,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver_config: Option<DriverConfig>,
+    /// A directory or file of the volume that is mounted in place of the whole volume: a relative path.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
+    pub subpath: String,
 }
 
 /// The driver of a volume that is made for this mount.

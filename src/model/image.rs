@@ -25,6 +25,10 @@ pub struct ListImages {
     /// A shell glob on the repository, or an exact `repository:tag`.
     pub filter: String,
     pub filters: Filters,
+    /// Counts the bytes that each image shares with others of the list (`shared_size`; else -1).
+    pub shared_size: bool,
+    /// Counts the containers of each image (`containers`; else -1).
+    pub containers: bool,
 }
 
 /// One image of the list; sizes in bytes.

@@ -126,7 +126,7 @@ fn has(labels: &StringMap, wanted: &str) -> bool {
 }
 
 /// Unix seconds, maybe with a fraction, RFC 3339, or a time before now: `10m`, `1h30m`.
-fn moment(text: &str) -> Option<i64> {
+pub(crate) fn moment(text: &str) -> Option<i64> {
     if let Some(time) = parse_rfc3339(text.as_bytes()) {
         return Some(time);
     }

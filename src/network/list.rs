@@ -138,6 +138,10 @@ impl EndpointDoc {
             global_ipv6_address: text(self.v6),
             global_ipv6_prefix_len: i64::from(self.v6_prefix),
             mac_address: self.mac.clone(),
+            driver_opts: asked.driver_opts.clone(),
+            gw_priority: asked.gw_priority,
+            // Only neighbours on networks of one's own ask for names.
+            dns_names: (!self.hostname.is_empty()).then(|| self.dns_names()),
         }
     }
 }

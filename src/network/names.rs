@@ -128,8 +128,8 @@ fn aliases(network: u32, links: &[String]) -> Vec<(u32, String, String)> {
 }
 
 fn entries(bytes: &mut Vec<u8>, row: &EndpointRow, doc: &EndpointDoc) {
-    let aliases = doc.aliases.iter().map(|alias| (alias, false));
-    for (name, own) in std::iter::once((&doc.name, true)).chain(aliases) {
+    for name in &doc.dns_names() {
+        let own = *name == doc.name;
         let mut entry = row.slot.to_le_bytes().to_vec();
         entry.extend(row.container_id.bytes().take(8));
         let mut flags = if own { 4 } else { 0 };

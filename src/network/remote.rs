@@ -5,6 +5,7 @@
 
 use super::endpoint::doc::{EndpointDoc, RemoteEnd, parse_mac};
 use super::endpoint::joined::Joining;
+use super::endpoint::options::EndpointOptions;
 use super::endpoint::store::{EndpointStore, read, row};
 use super::leases::{Leases, is_silent};
 use super::links::find_link;
@@ -290,29 +291,40 @@ impl RemoteDrivers {
 }
 
 /// Gives interfaces the names that their drivers ask for, and numbers each kind by itself.
-pub(super) fn number_interfaces(docs: &mut [EndpointDoc], prefixes: &[Option<String>]) {
+pub(super) fn number_interfaces(docs: &mut [EndpointDoc], prefixes: &[Option<String>]) -> Result<()> {
+    let named = |doc: &EndpointDoc| Ok(EndpointOptions::parse(&doc.options)?.interface);
+    let named = docs.iter().map(named).collect::<Result<Vec<Option<String>>>>()?;
+    let is_taken = |name: &str| named.iter().flatten().any(|taken| taken == name);
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for (doc, prefix) in docs.iter_mut().zip(prefixes) {
+    for ((doc, prefix), own) in docs.iter_mut().zip(prefixes).zip(&named) {
         let prefix = prefix.as_deref().unwrap_or("eth");
         let number = counts.entry(prefix).or_default();
-        doc.interface = format!("{prefix}{number}");
-        *number += 1;
+        while own.is_none() && is_taken(&format!("{prefix}{number}")) {
+            *number += 1;
+        }
+        doc.interface = own.clone().unwrap_or_else(|| format!("{prefix}{number}"));
+        *number += usize::from(own.is_none());
     }
+    Ok(())
 }
 
 /// Has the driver make an endpoint. The driver may choose the addresses that are not decided yet, and no others.
 fn create_end(driver: &Plugin, container: &Joining<'_>, network: &Network, doc: &mut EndpointDoc) -> Result<()> {
     let cidr = |ip: Option<IpAddr>, prefix: u8| ip.map_or(String::new(), |ip| format!("{ip}/{prefix}"));
+    let mut options = json!({
+        "com.docker.network.endpoint.exposedports": exposed(container),
+        "com.docker.network.portmap": portmap(container),
+    });
+    for (key, value) in &doc.options {
+        options[key] = json!(value);
+    }
     let body = json!({
         "NetworkID": network.id, "EndpointID": doc.id,
         "Interface": {
             "Address": cidr(doc.v4, doc.v4_prefix), "AddressIPv6": cidr(doc.v6, doc.v6_prefix),
             "MacAddress": doc.mac,
         },
-        "Options": {
-            "com.docker.network.endpoint.exposedports": exposed(container),
-            "com.docker.network.portmap": portmap(container),
-        },
+        "Options": options,
     });
     let created: Created = driver.call("NetworkDriver.CreateEndpoint", &body)?;
     let interface = created.interface.unwrap_or_default();

@@ -93,3 +93,41 @@ fn a_link_that_comes_and_goes_leads_nobody_to_the_host() {
     assert!(got > 0 && put > 0, "{got} copies out and {put} in went well");
     assert_eq!((root.status(&own).as_str(), root.status(&volume).as_str()), ("running", "running"), "both race still");
 }
+
+// attack: 91 wall volume-parts
+#[test]
+fn the_part_of_a_volume_that_comes_and_goes_is_of_the_volume() {
+    let root = Root::new();
+    let canary = Canary::new(&root);
+    let binds = json!([format!("{}:/racer:ro", program("racer").display()), "shared:/t"]);
+    let racer =
+        root.create("racer", body(&["/racer", "/t", &canary.path(""), EXCHANGES], host(json!({ "Binds": binds }))));
+    root.start(&racer);
+    wait_for_both(&root.dir.join("root/volumes/shared/_data/x"));
+    let mount = json!({ "Type": "volume", "Source": "shared", "Target": "/p", "VolumeOptions": { "Subpath": "x" } });
+    let victim =
+        root.create("victim", body(&["sh", "-c", "cat /p/passwd; touch /p/evil"], host(json!({ "Mounts": [mount] }))));
+    let (mut started, mut refused) = (0, 0);
+    for _ in 0..ROUNDS {
+        match root.engine.container_start(&victim, None, Some(&soon())) {
+            Ok(_) => {
+                root.wait(&victim);
+                started += 1;
+            }
+            // The link led out at that moment.
+            Err(_) => refused += 1,
+        }
+        assert!(!root.logs(&victim).out().contains(SECRET), "a start saw the host's file");
+        if let Ok(archive) = root.engine.container_archive_get(&victim, "/p/passwd", Some(&soon())) {
+            let mut bytes = Vec::new();
+            let _ = archive.write_to(&mut bytes, Some(&soon()));
+            assert!(
+                !bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes()),
+                "a copy has the host's file"
+            );
+        }
+        canary.untouched();
+    }
+    assert!(started > 0, "of {ROUNDS} starts {started} saw the volume and {refused} were refused");
+    assert_eq!(root.status(&racer), "running", "it races still");
+}

@@ -201,7 +201,7 @@ fn put_into_running_and_stopped() {
         );
         fails(put(&root, &id, "", tar_of(&[])), ErrorKind::Invalid, "must specify path parameter");
         let strict = |entries: &[(&str, EntryType, &str)]| {
-            let how = PutArchive { no_overwrite_dir_non_dir: true };
+            let how = PutArchive { no_overwrite_dir_non_dir: true, ..PutArchive::default() };
             root.engine.container_archive_put(&id, "/", &mut tar_of(entries).as_slice(), how, Some(&soon()))
         };
         fails(

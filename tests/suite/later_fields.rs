@@ -7,9 +7,10 @@ use coracle::model::{DiskUsageQuery, EventQuery, Filters, RegistryAuth, StopCont
 use coracle::{ErrorKind, Io};
 use coracle_http::{ReplyBody, Router};
 use serde_json::{Value, json};
+use std::os::unix::fs::MetadataExt;
 
 /// A document that the router answers.
-fn ask(router: &Router, method: &str, target: &str) -> (u16, Value) {
+pub fn ask(router: &Router, method: &str, target: &str) -> (u16, Value) {
     let reply = router.request(method, target, &[], Vec::new(), None).expect("an answer");
     let ReplyBody::Bytes(bytes) = reply.body else { panic!("{method} {target}: a stream") };
     (reply.status, serde_json::from_slice(&bytes).unwrap_or_default())
@@ -108,6 +109,66 @@ fn the_control_group_namespace_can_be_the_host_s() {
     assert_ne!(namespace("private"), own);
     let odd = root.try_create("odd", body(&["true"], json!({ "HostConfig": { "CgroupnsMode": "mine" } })));
     fails(odd, ErrorKind::Invalid, "invalid cgroup namespace mode: mine");
+}
+
+// parameter: PUT /containers/{name}/archive: copyUIDGID
+#[test]
+fn files_from_outside_may_get_the_container_s_user() {
+    let root = Root::new();
+    let router = Router::new(root.engine.clone());
+    let tar = crate::support::archive::Tar::new().file("put", b"x").end();
+    let put = |name: &str, user: &str, query: &str| {
+        let script = "echo user:x:1007:1008::/: >> /etc/passwd; echo crew:x:2009: >> /etc/group; sleep 1000";
+        let id = root.create(name, body(&["sh", "-c", script], json!({ "HostConfig": { "NetworkMode": "none" } })));
+        root.start(&id);
+        root.wait_for("the files", || root.exec(&id, &["grep", "-c", "crew", "/etc/group"]).out() == "1");
+        let how = serde_json::from_value(json!({ "repo": name, "tag": "x" })).expect("a commit");
+        root.engine.container_commit(&id, &how, None).expect("commit");
+        let other = root.create(
+            "",
+            json!({ "Image": format!("{name}:x"), "User": user, "Cmd": ["true"],
+            "HostConfig": { "NetworkMode": "none" } }),
+        );
+        let target = format!("/containers/{other}/archive?path=/tmp{query}");
+        let status = router.request("PUT", &target, &[], tar.clone(), None).expect("an answer").status;
+        let file = root.dir.join("root/containers").join(&other).join("upper/tmp/put");
+        let owner = std::fs::metadata(file).map(|meta| (meta.uid(), meta.gid()));
+        (status, owner.unwrap_or_default())
+    };
+    assert_eq!(put("one", "user", "&copyUIDGID=1"), (200, (1007, 1008)));
+    assert_eq!(put("two", "user:crew", "&copyUIDGID=1"), (200, (1007, 2009)));
+    assert_eq!(put("three", "1007", "&copyUIDGID=1"), (200, (1007, 1008)));
+    assert_eq!(put("four", "55:66", "&copyUIDGID=1"), (200, (55, 66)));
+    assert_eq!(put("five", "", "&copyUIDGID=1"), (200, (0, 0)));
+    assert_eq!(put("six", "user", ""), (200, (0, 0)));
+    assert_eq!(put("seven", "nobody-here", "&copyUIDGID=1").0, 400);
+}
+
+#[test]
+fn lists_of_images_count_shared_layers_and_select_by_age() {
+    let root = Root::new();
+    let router = Router::new(root.engine.clone());
+    let id = root.create("writer", body(&["sh", "-c", "echo 12345 > /five"], host(json!({ "NetworkMode": "none" }))));
+    root.start(&id);
+    assert_eq!(root.wait(&id), 0);
+    let how = serde_json::from_value(json!({ "repo": "second", "tag": "x" })).expect("a commit");
+    root.engine.container_commit(&id, &how, None).expect("commit");
+    let list = |query: &str| {
+        let (status, images) = ask(&router, "GET", &format!("/v1.42/images/json?{query}"));
+        assert_eq!(status, 200, "{images}");
+        images.as_array().cloned().expect("a list")
+    };
+    let plain = list("");
+    assert!(plain.len() == 2 && plain.iter().all(|image| image["SharedSize"] == -1), "{plain:?}");
+    for image in list("shared-size=1") {
+        let own = if image["RepoTags"][0] == "second:x" { 6 } else { 0 };
+        assert_eq!(image["SharedSize"].as_i64().map(|shared| shared + own), image["Size"].as_i64(), "{image}");
+        assert_eq!(image["Containers"], -1);
+    }
+    // The base image is old, and the other one was made just now.
+    let old = list("filters=%7B%22until%22%3A%5B%221h%22%5D%7D");
+    assert_eq!(old.iter().map(|image| &image["RepoTags"][0]).collect::<Vec<_>>(), ["busybox:latest"]);
+    assert_eq!(ask(&router, "GET", "/v1.42/images/json?filters=%7B%22until%22%3A%5B%22soon%22%5D%7D").0, 400);
 }
 
 // operation: POST /containers/prune

@@ -53,6 +53,7 @@ mod network_edges;
 mod network_faults;
 mod network_more;
 mod network_names;
+mod network_options;
 mod network_plugin;
 mod network_relay;
 mod notes;
@@ -77,6 +78,7 @@ mod state_table;
 mod store;
 mod userns;
 mod versions;
+mod volume_parts;
 mod volumes;
 
 /// The attacks have a canary of the host beside each root (`tests/attacks/canary.rs`); these tests have none.

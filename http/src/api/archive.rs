@@ -26,7 +26,10 @@ pub(crate) fn get(call: Call) -> Result<Response> {
 }
 
 pub(crate) fn put(mut call: Call) -> Result<Response> {
-    let how = PutArchive { no_overwrite_dir_non_dir: call.query.flag("noOverwriteDirNonDir") };
+    let how = PutArchive {
+        no_overwrite_dir_non_dir: call.query.flag("noOverwriteDirNonDir"),
+        copy_uid_gid: call.query.flag("copyUIDGID"),
+    };
     let op = call.request.client.op()?;
     let engine = call.engine().clone();
     let path = call.query.text("path").to_owned();

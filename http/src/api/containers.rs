@@ -10,8 +10,8 @@ use crate::stream::{self, Frames};
 use crate::versions::{Gate, Noun, Version};
 use crate::websocket::Message;
 use coracle::model::{
-    AttachStreams, ContainerStats, CreateBody, DetachKeys, HostConfig, ListContainers, LogQuery, NetworkingConfig,
-    RemoveContainer, StatsQuery, StopContainer, UpdateContainer, WaitCondition,
+    AttachStreams, ContainerStats, CreateBody, DetachKeys, EndpointSettings, HostConfig, ListContainers, LogQuery,
+    NetworkingConfig, RemoveContainer, StatsQuery, StopContainer, UpdateContainer, WaitCondition,
 };
 use coracle::{AttachOptions, Changed, Engine, Error, ErrorKind, Io, LogFormat, Op, Result};
 
@@ -30,8 +30,15 @@ pub(crate) fn list(call: Call) -> Result<Response> {
 pub(crate) fn create(mut call: Call) -> Result<Response> {
     let body = create_body(&mut call)?;
     let name = call.query.get("name").filter(|n| !n.is_empty());
-    document(201, call.engine().container_create(name, &body)?)
+    let mut created = call.engine().container_create(name, &body)?;
+    if !body.config.mac_address.is_empty() && call.version.has(Gate::EndpointNames) {
+        created.warnings.push(MAC_OF_CONTAINER.to_owned());
+    }
+    document(201, created)
 }
+
+const MAC_OF_CONTAINER: &str =
+    "The container-wide MacAddress field is now deprecated. It should be specified in EndpointsConfig instead.";
 
 /// The typed request. Its text is gone with the end of this call.
 fn create_body(call: &mut Call) -> Result<CreateBody> {
@@ -46,6 +53,9 @@ fn create_body(call: &mut Call) -> Result<CreateBody> {
     let mut part = |name: &str| body.iter().position(|(n, _)| n == name).map(|at| body.swap_remove(at).1);
     let (host, networking) = (part("HostConfig"), part("NetworkingConfig"));
     let mut host_config: HostConfig = host.map_or(Ok(HostConfig::default()), schema::typed)?;
+    if call.version.has(Gate::NoKernelMemory) {
+        host_config.resources.kernel_memory = 0;
+    }
     if host_config.ipc_mode.is_empty() && call.version.has(Gate::PrivateIpc) {
         host_config.ipc_mode = "private".into();
     }
@@ -116,11 +126,27 @@ fn fill<'t>(host: &mut Vec<Member<'t>>, name: &str, value: Node<'t>) {
 
 pub(crate) fn inspect(call: Call) -> Result<Response> {
     let size = call.query.flag("size") && call.version.has(Gate::InspectSize);
-    let detail = call.engine().container_inspect(&call.name, size)?;
+    let mut detail = call.engine().container_inspect(&call.name, size)?;
+    for end in detail.network_settings.networks.values_mut() {
+        shown(end, &call.version);
+    }
     if call.version.changes(Noun::Container) {
         return document(200, lowered(detail, &call.version)?);
     }
     document(200, detail)
+}
+
+/// Takes away the members of an endpoint that a version does not have.
+fn shown(end: &mut EndpointSettings, version: &Version) {
+    if !version.has(Gate::EndpointOptions) {
+        end.driver_opts = None;
+    }
+    if !version.has(Gate::EndpointNames) {
+        end.dns_names = None;
+    }
+    if !version.has(Gate::GatewayPriority) {
+        end.gw_priority = 0;
+    }
 }
 
 pub(crate) fn top(call: Call) -> Result<Response> {
@@ -196,7 +222,10 @@ pub(crate) fn unpause(call: Call) -> Result<Response> {
 pub(crate) fn update(mut call: Call) -> Result<Response> {
     call.check_json()?;
     let text = call.document()?;
-    let body: UpdateContainer = schema::typed(schema::read(&text, &schema::UPDATE)?)?;
+    let mut body: UpdateContainer = schema::typed(schema::read(&text, &schema::UPDATE)?)?;
+    if call.version.has(Gate::NoKernelMemory) {
+        body.resources.kernel_memory = 0;
+    }
     document(200, call.engine().container_update(&call.name, &body)?)
 }
 

@@ -20,7 +20,8 @@ pub(crate) fn list(call: Call) -> Result<Response> {
             _ => return Err(Error::invalid("filter: one name can be given")),
         }
     }
-    let query = ListImages { all: call.query.flag("all"), filter, filters };
+    let shared_size = call.query.flag("shared-size");
+    let query = ListImages { all: call.query.flag("all"), filter, filters, shared_size, ..ListImages::default() };
     let images = call.engine().image_list(&query)?;
     if !call.version.changes(Noun::ListedImage) {
         return document(200, images);

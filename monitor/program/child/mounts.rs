@@ -61,6 +61,15 @@ impl<'a> Mounts<'a> {
         Some(core::mem::replace(&mut slot.1, -1))
     }
 
+    /// The container's procfs; in a child that changes the network of a running container, the host's, which shows each
+    /// reader the parameters of the reader's network namespace.
+    pub fn procfs(&mut self) -> Outcome<i32> {
+        if self.proc < 0 {
+            self.proc = os(sys::openat(AT_FDCWD, b"/proc\0", O_PATH | O_DIRECTORY, 0))?;
+        }
+        Ok(self.proc)
+    }
+
     /// Makes the root. The overlay of the run before may still hold the directories, while a monitor that was killed
     /// lets it go.
     pub fn overlay(&self, op: ops::Overlay, tree: &mut Tree) -> Step {
@@ -147,10 +156,11 @@ impl<'a> Mounts<'a> {
         Ok(())
     }
 
-    pub fn bind(&mut self, op: ops::Bind, tree: &Tree) -> Step {
+    /// `part`: the path below the source that is bound in its place.
+    pub fn bind(&mut self, op: ops::Bind, part: Option<&[u8]>, tree: &Tree) -> Step {
         let ops::Bind { flags, propagation, set, clear, .. } = op;
         let target = op.target.cstr();
-        let mount = self.bind_source(flags, op.source.cstr())?;
+        let mount = self.bind_source(flags, op.source.cstr(), part)?;
         if flags & BIND_IDMAP != 0 {
             os(sys::mount_idmap(mount, flags & BIND_RECURSIVE != 0, self.launch.made.user))?;
         }
@@ -163,8 +173,7 @@ impl<'a> Mounts<'a> {
         if propagation != 0 {
             os(sys::mount_setattr(mount, flags & BIND_PROPAGATE_BELOW != 0, 0, 0, u64::from(propagation)))?;
         }
-        let at = if is_directory(mount)? { tree.dirs(target, 0o755, IN_ROOT)? } else { tree.file(target)? };
-        place(mount, at, target)?;
+        place(mount, spot_for(mount, tree, target)?, target)?;
         #[cfg(feature = "attacks")]
         if !Wall::ReadOnlyDetached.stands() && set != 0 {
             // As a string, from a directory that the container fills.
@@ -175,14 +184,15 @@ impl<'a> Mounts<'a> {
         Ok(())
     }
 
-    /// A detached mount of a path of the host.
-    fn bind_source(&mut self, flags: u32, source: &[u8]) -> Outcome<i32> {
+    /// A detached mount of a path of the host, or of `part` below the path.
+    fn bind_source(&mut self, flags: u32, source: &[u8], part: Option<&[u8]>) -> Outcome<i32> {
         let how = clone_flags(flags);
-        let opened = match self.taken(source) {
+        let opened = match (part, self.taken(source)) {
+            (Some(part), _) => part_of(source, part, how),
             // A peer of it that stands in the mount table where it was asked for; before Linux 6.15, where it was
             // taken.
-            Some(taken) => Ok(sys::open_tree(taken, b"\0", AT_EMPTY_PATH | how).unwrap_or(taken)),
-            None => sys::open_tree(AT_FDCWD, source, how),
+            (None, Some(taken)) => Ok(sys::open_tree(taken, b"\0", AT_EMPTY_PATH | how).unwrap_or(taken)),
+            (None, None) => sys::open_tree(AT_FDCWD, source, how),
         };
         if opened != Err(ENOENT) || flags & BIND_MAKE_SOURCE == 0 {
             return os(opened);
@@ -195,7 +205,7 @@ impl<'a> Mounts<'a> {
 
     /// `/dev/shm` of another container: cloned in its mount namespace, put into this one.
     pub fn shared_shm(&self, index: u32, tree: &Tree) -> Step {
-        let mount = clone_from(self.launch.namespaces, index, b"/dev/shm\0", tree)?;
+        let mount = clone_from(self.launch.namespaces, index, tree, || sys::open_tree(AT_FDCWD, b"/dev/shm\0", 1))?;
         let at = tree.dirs(b"/dev/shm\0", 0o1777, FIXED)?;
         os(sys::move_mount(mount, at))?;
         sys::close(at);
@@ -203,18 +213,22 @@ impl<'a> Mounts<'a> {
         Ok(())
     }
 
-    /// The root of a volume's own mount namespace: every container that uses the volume mounts the same.
-    pub fn volume(&self, op: ops::Volume, tree: &Tree) -> Step {
+    /// The root of a volume's own mount namespace, or the path `part` below it: every container that uses the volume
+    /// mounts the same.
+    pub fn volume(&self, op: ops::Volume, part: Option<&[u8]>, tree: &Tree) -> Step {
         let ops::Volume { index, flags, set, clear, .. } = op;
         let target = op.target.cstr();
-        let mount = clone_from(self.launch.volumes, index, b"/\0", tree)?;
+        let mount = clone_from(self.launch.volumes, index, tree, || match part {
+            None => sys::open_tree(AT_FDCWD, b"/\0", 1),
+            Some(part) => part_of(b"/\0", part, 1),
+        })?;
         if flags & BIND_IDMAP != 0 {
             os(sys::mount_idmap(mount, false, self.launch.made.user))?;
         }
         if set | clear != 0 {
             os(sys::mount_setattr(mount, false, set, clear, 0))?;
         }
-        place(mount, tree.dirs(target, 0o755, IN_ROOT)?, target)?;
+        place(mount, spot_for(mount, tree, target)?, target)?;
         sys::close(mount);
         Ok(())
     }
@@ -243,12 +257,30 @@ fn place(mount: i32, at: i32, target: &[u8]) -> Step {
     Ok(())
 }
 
-/// A copy of a mount of another mount namespace, for this one.
-fn clone_from(namespaces: &[i32], index: u32, path: &[u8], tree: &Tree) -> Outcome<i32> {
+/// The place of a mount in the root, open: a directory or a file, as the mount is one.
+fn spot_for(mount: i32, tree: &Tree, target: &[u8]) -> Outcome<i32> {
+    if is_directory(mount)? { tree.dirs(target, 0o755, IN_ROOT) } else { tree.file(target) }
+}
+
+/// A copy of the mount of a path below a directory that others may write in: wherever links and renames lead, the path
+/// is below the directory at the moment at which the copy is made, or the step fails.
+fn part_of(dir: &[u8], part: &[u8], how: u32) -> Result<i32> {
+    let resolve = if Wall::VolumeParts.stands() { RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS } else { 0 };
+    let whole = sys::openat(AT_FDCWD, dir, O_PATH | O_DIRECTORY, 0)?;
+    let inside = sys::openat2(whole, part, O_PATH, 0, resolve);
+    sys::close(whole);
+    let inside = inside?;
+    let tree = sys::open_tree(inside, b"\0", AT_EMPTY_PATH | how);
+    sys::close(inside);
+    tree
+}
+
+/// A copy of a mount of another mount namespace, for this one: `take` runs there.
+fn clone_from(namespaces: &[i32], index: u32, tree: &Tree, take: impl FnOnce() -> Result<i32>) -> Outcome<i32> {
     let other = namespaces.get(index as usize).copied().unwrap_or(-1);
     let own = os(sys::openat(AT_FDCWD, b"/proc/self/ns/mnt\0", O_RDONLY, 0))?;
     os(sys::setns(other, CLONE_NEWNS))?;
-    let copy = sys::open_tree(AT_FDCWD, path, 1);
+    let copy = take();
     os(sys::setns(own, CLONE_NEWNS))?;
     sys::close(own);
     let copy = os(copy)?;

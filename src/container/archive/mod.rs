@@ -6,6 +6,7 @@
 mod changes;
 mod commit;
 mod get;
+mod owner;
 mod put;
 mod view;
 pub(crate) mod walk;

@@ -6,6 +6,7 @@
 
 use super::Files;
 use super::get::{explain, volume_events};
+use super::owner;
 use super::view::Access;
 use super::walk::Wanted;
 use crate::error::{Error, ErrorKind, Result};
@@ -51,12 +52,15 @@ impl Files {
         }
         volume_events(&self.register, &found, "mount")?;
         let first = view.owner.unwrap_or_default();
+        let user = Some(found.spec.config.user.as_str()).filter(|user| how.copy_uid_gid && !user.is_empty());
+        let owner = user.map(|user| owner::ids(&view.root, user)).transpose()?;
         let spool = || self.images.layers.unnamed_file();
         let unpack = |archive: &mut dyn Read| {
             let root = &view.root;
             let room = Room::of(&self.options);
             let dirs = Later::new(&spool);
-            Put { root, first, base: wanted.path(), how, op, room, last: None, dirs, only: None }.all(archive)
+            let owners = Owners { first, all: owner };
+            Put { root, owners, base: wanted.path(), how, op, room, last: None, dirs, only: None }.all(archive)
         };
         let done = match view.owner {
             None => unpack(archive),
@@ -109,7 +113,8 @@ pub(crate) fn extract(
     op: Option<&Op>,
 ) -> Result<()> {
     let (how, spool) = (PutArchive::default(), || tree::unnamed_file(beside));
-    Put { root, first: (0, 0), base, how, op, room, last: None, dirs: Later::new(&spool), only: None }.all(archive)
+    let (owners, dirs) = (Owners::default(), Later::new(&spool));
+    Put { root, owners, base, how, op, room, last: None, dirs, only: None }.all(archive)
 }
 
 /// The files of its image that a container of another engine changed, by their paths as in an archive: without a slash at the
@@ -150,15 +155,31 @@ impl Files {
         let spool = || self.images.layers.unnamed_file();
         let (how, dirs, room) = (PutArchive::default(), Later::new(&spool), Room::of(&self.options));
         let only = Some(&mut changed.come);
-        Put { root: &root, first: (0, 0), base: "/", how, op, room, last: None, dirs, only }.all(archive)?;
+        let owners = Owners::default();
+        Put { root: &root, owners, base: "/", how, op, room, last: None, dirs, only }.all(archive)?;
         tree::sync_fs(upper.as_fd())
+    }
+}
+
+/// Whose the extracted files are.
+#[derive(Clone, Copy, Default)]
+struct Owners {
+    /// The ids of the host that stand for the first user and group in the archive.
+    first: (u32, u32),
+    /// The ids of all files, in place of those that the archive names.
+    all: Option<(u32, u32)>,
+}
+
+impl Owners {
+    fn of(self, entry: &Entry) -> (u32, u32) {
+        let (uid, gid) = self.all.unwrap_or((entry.uid, entry.gid));
+        (self.first.0.saturating_add(uid), self.first.1.saturating_add(gid))
     }
 }
 
 struct Put<'a> {
     root: &'a OwnedFd,
-    /// The ids of the host that stand for the first user and group in the archive.
-    first: (u32, u32),
+    owners: Owners,
     /// The directory that receives the files; absolute.
     base: &'a str,
     how: PutArchive,
@@ -200,7 +221,7 @@ impl Put<'_> {
         if entry.path.is_empty() {
             // The directory itself is there already; it only gets the attributes that the archive gives for it.
             let dir = self.open(b"")?;
-            like(self.first, dir.as_fd(), entry)?;
+            like(self.owners, dir.as_fd(), entry)?;
             return self.dirs.push(&LaterDir { mtime: entry.mtime, ..LaterDir::default() });
         }
         let (above, name) = split(&entry.path);
@@ -212,7 +233,7 @@ impl Put<'_> {
                     Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
                     other => other?,
                 }
-                like(self.first, tree::open_dir_at(parent.as_fd(), name)?.as_fd(), entry)?;
+                like(self.owners, tree::open_dir_at(parent.as_fd(), name)?.as_fd(), entry)?;
                 self.dirs.push(&LaterDir { path: entry.path.clone(), mtime: entry.mtime, ..LaterDir::default() })
             }
             Kind::File => {
@@ -225,7 +246,7 @@ impl Put<'_> {
                 if entry.sparse {
                     tree::truncate_fd(file.as_fd(), i64::try_from(entry.size).unwrap_or(i64::MAX))?;
                 }
-                like(self.first, file.as_fd(), entry)?;
+                like(self.owners, file.as_fd(), entry)?;
                 tree::utime_fd(file.as_fd(), entry.mtime)
             }
             Kind::Symlink(target) => {
@@ -254,8 +275,8 @@ impl Put<'_> {
 
     /// Sets the owner of an entry that cannot be opened.
     fn own(&self, parent: BorrowedFd<'_>, name: &[u8], entry: &Entry) -> Result<()> {
-        let (uid, gid) = self.first;
-        tree::chown_at(parent, name, uid.saturating_add(entry.uid), gid.saturating_add(entry.gid))
+        let (uid, gid) = self.owners.of(entry);
+        tree::chown_at(parent, name, uid, gid)
     }
 
     /// Removes the file at the place of an entry. A directory stays if the entry is a directory, too.
@@ -368,8 +389,9 @@ fn holds_mount(dir: BorrowedFd<'_>, name: &[u8], id: u64) -> Result<bool> {
 }
 
 /// Sets owner, mode and attributes as in the archive, in the order that keeps setuid bits and capabilities.
-fn like(first: (u32, u32), fd: BorrowedFd<'_>, entry: &Entry) -> Result<()> {
-    tree::chown_fd(fd, first.0.saturating_add(entry.uid), first.1.saturating_add(entry.gid))?;
+fn like(owners: Owners, fd: BorrowedFd<'_>, entry: &Entry) -> Result<()> {
+    let (uid, gid) = owners.of(entry);
+    tree::chown_fd(fd, uid, gid)?;
     tree::chmod_fd(fd, entry.mode)?;
     for (key, value) in &entry.xattrs {
         // An archive must not set the attributes by which overlayfs shows a directory.

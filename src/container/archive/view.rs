@@ -53,6 +53,8 @@ pub(super) struct View {
 struct Part {
     source: Source,
     target: String,
+    /// The path below the source that is mounted in its place; empty: the source itself.
+    below: String,
     read_only: bool,
     /// The owners of the files are ids of the container (a volume), not of the host (a bind).
     own_ids: bool,
@@ -212,12 +214,14 @@ impl Files {
             let own_ids = source.has_own_ids();
             let shared = match source.is_shared() {
                 true => {
-                    self.mounts.mounted_volume(&mount.name)?.map(|volume| mount::root_of(volume.as_fd())).transpose()?
+                    let volume = self.mounts.mounted_volume(&mount.name)?;
+                    volume.map(|volume| mount::root_of(volume.as_fd(), &mount.part)).transpose()?
                 }
                 false => None,
             };
             let (target, read_only) = (mount.target.clone(), mount.read_only);
-            parts.push(Part { source, target, read_only, own_ids, shared, is_file: false });
+            let below = mount.part.clone();
+            parts.push(Part { source, target, below, read_only, own_ids, shared, is_file: false });
         }
         let dir = self.dir_of_files(found)?;
         for name in ["resolv.conf", "hostname", "hosts"] {
@@ -225,7 +229,16 @@ impl Files {
             if parts.iter().all(|part| part.target != target) {
                 let (path, recursive) = (dir.join(name), false);
                 let source = Source::Directory { path, recursive, attributes: 0, own: true };
-                parts.push(Part { source, target, read_only: false, own_ids: true, shared: None, is_file: true });
+                let below = String::new();
+                parts.push(Part {
+                    source,
+                    target,
+                    below,
+                    read_only: false,
+                    own_ids: true,
+                    shared: None,
+                    is_file: true,
+                });
             }
         }
         Ok(parts)
@@ -293,6 +306,11 @@ impl Part {
             return shared.try_clone().map(Some).map_err(|e| Error::io("duplicate a descriptor", &e));
         }
         match &self.source {
+            Source::Directory { path, recursive, attributes, .. } if !self.below.is_empty() => {
+                let mounted = mount::copy_below(path, &self.below, *recursive)?;
+                mount::set_private(mounted.as_fd(), more | attributes, true)?;
+                Ok(Some(mounted))
+            }
             Source::Directory { path, recursive, attributes, .. } => match mount::copy_of(None, path, *recursive) {
                 // A start will make the missing source of a bind, as an empty directory.
                 Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
@@ -303,7 +321,11 @@ impl Part {
                 }
             },
             Source::FileSystem { kind, device, options, attributes } => {
-                mount::file_system(kind, device, &pairs(options), more | attributes).map(Some)
+                let whole = mount::file_system(kind, device, &pairs(options), more | attributes)?;
+                match self.below.as_str() {
+                    "" => Ok(Some(whole)),
+                    below => mount::root_of(mount::alone(whole.as_fd())?.as_fd(), below).map(Some),
+                }
             }
         }
     }
@@ -350,7 +372,7 @@ fn namespace_of(found: &Snapshot, kind: &str) -> Result<OwnedFd> {
 
 /// A copy of a running container's root mount, detached. Errors: as [`namespace_of`].
 fn root_of(found: &Snapshot) -> Result<OwnedFd> {
-    mount::root_of(namespace_of(found, "mnt")?.as_fd())
+    mount::root_of(namespace_of(found, "mnt")?.as_fd(), "")
 }
 
 /// A copy of a running container's root mount with all mounts below it; only the root mount itself is writable. The

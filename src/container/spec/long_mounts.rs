@@ -96,6 +96,7 @@ fn volume_of(asked: &MountRequest, base: Mount) -> Result<Mount> {
         return Err(wrong(asked, "must not set ReadOnly mode when using anonymous volumes"));
     }
     let options: VolumeOptions = asked.volume_options.clone().unwrap_or_default();
+    let part = part(asked, &options.subpath)?;
     if !asked.source.is_empty() {
         volume::check_name(&asked.source).map_err(|error| error.context(format_args!("create {}", asked.source)))?;
     }
@@ -109,9 +110,33 @@ fn volume_of(asked: &MountRequest, base: Mount) -> Result<Mount> {
         name: asked.source.clone(),
         anonymous: asked.source.is_empty(),
         no_copy: options.no_copy,
+        part,
         made_with: options,
         ..base
     })
+}
+
+/// The path in a volume that a request names, in its clean form. Errors: a path that is not relative, or leads out.
+fn part(asked: &MountRequest, path: &str) -> Result<String> {
+    if path.is_empty() {
+        return Ok(String::new());
+    }
+    if asked.source.is_empty() {
+        return Err(wrong(asked, "must not set Subpath when using anonymous volumes"));
+    }
+    plain("Subpath", path).map_err(|error| wrong(asked, error.message()))?;
+    let mut depth = 0i64;
+    for name in path.split('/') {
+        depth += match name {
+            "" | "." => 0,
+            ".." => -1,
+            _ => 1,
+        };
+        if depth < 0 || path.starts_with('/') {
+            return Err(wrong(asked, "subpath must be a relative path within the volume"));
+        }
+    }
+    Ok(clean(path).trim_start_matches('/').to_owned())
 }
 
 fn tmpfs_of(asked: &MountRequest, base: Mount) -> Result<Mount> {
@@ -175,6 +200,17 @@ mod tests {
         .unwrap();
         assert!(volume.no_copy && !volume.anonymous && volume.name == "vol" && volume.made_with.labels["a"] == "b");
         assert!(of(json!({"Type": "volume", "Target": "/t"})).unwrap().anonymous);
+        let part = |path: &str| {
+            let asked = json!({"Type": "volume", "Source": "vol", "Target": "/t", "VolumeOptions": {"Subpath": path}});
+            of(asked).map(|mount| mount.part)
+        };
+        for (path, clean) in [("a", "a"), ("a/../b//c/", "b/c"), ("./a", "a"), (".", ""), ("", "")] {
+            assert_eq!(part(path).unwrap(), clean, "{path}");
+        }
+        for bad in ["/a", "..", "a/../../b", "../a/.."] {
+            let error = part(bad).unwrap_err();
+            assert!(error.message().ends_with("subpath must be a relative path within the volume"), "{bad}: {error}");
+        }
         let tmpfs = of(json!({"Type": "tmpfs", "Target": "/t", "TmpfsOptions": {"SizeBytes": 4096, "Mode": 448}}));
         assert_eq!(tmpfs.unwrap().options, "mode=700,size=4096");
     }
@@ -198,6 +234,10 @@ mod tests {
             ),
             (json!({"Type": "volume", "Target": "/t", "BindOptions": {}}), "field BindOptions must not be specified"),
             (json!({"Type": "volume", "Target": "/t", "ReadOnly": true}), "must not set ReadOnly mode"),
+            (
+                json!({"Type": "volume", "Target": "/t", "VolumeOptions": {"Subpath": "a"}}),
+                "must not set Subpath when using anonymous volumes",
+            ),
             (json!({"Type": "tmpfs", "Source": "x", "Target": "/t"}), "field Source must not be specified"),
             (
                 json!({"Type": "volume", "Target": "/t", "VolumeOptions": {"DriverConfig": {"Name": "nfs"}}}),

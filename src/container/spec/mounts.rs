@@ -43,6 +43,9 @@ pub(crate) struct Mount {
     pub anonymous: bool,
     /// Volume: the image's files at the target are not copied into it.
     pub no_copy: bool,
+    /// Volume: the clean relative path that is mounted in place of the whole volume; empty: the whole.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub part: String,
     /// Clean absolute path in the container.
     pub target: String,
     pub read_only: bool,

@@ -3,8 +3,8 @@
 use super::NetworkMode;
 use crate::error::{Error, Result};
 use crate::model::{CreateBody, EndpointSettings};
-use crate::network::{check_ports, parse_mac};
-use std::collections::BTreeMap;
+use crate::network::{EndpointOptions, check_ports, parse_mac};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Checks ports and MAC address.
 pub(super) fn check(request: &CreateBody) -> Result<()> {
@@ -16,6 +16,40 @@ pub(super) fn check(request: &CreateBody) -> Result<()> {
     for settings in request.networking_config.endpoints_config.values().flatten() {
         if !settings.mac_address.is_empty() {
             parse_mac(&settings.mac_address)?;
+        }
+    }
+    one_mac(request)?;
+    interfaces(request)
+}
+
+/// Refuses two different MAC addresses for the network of the mode.
+fn one_mac(request: &CreateBody) -> Result<()> {
+    let own = request.config.mac_address.as_str();
+    let mode = name(&request.host_config.network_mode);
+    let mut all = request.networking_config.endpoints_config.iter();
+    let settings = all.find(|(network, _)| name(network) == mode).and_then(|(_, settings)| settings.as_ref());
+    let theirs = settings.map_or("", |settings| settings.mac_address.as_str());
+    match own.is_empty() || theirs.is_empty() || parse_mac(own)? == parse_mac(theirs)? {
+        true => Ok(()),
+        false => Err(Error::invalid(
+            "the container-wide MAC address must match the endpoint-specific MAC address for the main network, or be left \
+             empty",
+        )),
+    }
+}
+
+/// Checks the options of endpoints, and that no two interfaces have one name.
+fn interfaces(request: &CreateBody) -> Result<()> {
+    let mut names = BTreeSet::new();
+    for (network, settings) in &request.networking_config.endpoints_config {
+        let Some(options) = settings.as_ref().and_then(|settings| settings.driver_opts.as_ref()) else { continue };
+        let wrong = |error: Error| {
+            error.context(format_args!("invalid config for network {network}: invalid endpoint settings"))
+        };
+        if let Some(taken) = EndpointOptions::parse(options).map_err(wrong)?.interface
+            && !names.insert(taken.clone())
+        {
+            return Err(Error::invalid(format!("two endpoints have the interface name {taken:?}")));
         }
     }
     Ok(())
@@ -56,6 +90,8 @@ pub(crate) fn asked_for(settings: &Option<EndpointSettings>) -> EndpointSettings
         links: settings.links,
         aliases: settings.aliases,
         mac_address: settings.mac_address,
+        driver_opts: settings.driver_opts,
+        gw_priority: settings.gw_priority,
         ..EndpointSettings::default()
     }
 }

@@ -1,7 +1,8 @@
 //! The addresses of a container's endpoints, given out under one transaction.
 
 use super::doc::{EndpointDoc, Lease, RemoteEnd, parse_mac};
-use super::joined::{EndpointRequest, Joining, first_by_name};
+use super::joined::{EndpointRequest, Joining, first_by_rank};
+use super::options::{self, EndpointOptions};
 use super::publish::Ports;
 use super::store::{REST_NS, parse, row};
 use crate::error::{Error, Result};
@@ -10,6 +11,7 @@ use crate::network::address::{Ask, Holder, Pool, Used, give};
 use crate::network::driver::Driver;
 use crate::network::ports::Taken;
 use crate::network::register::Register;
+use crate::network::remote::number_interfaces;
 use crate::network::spec::Network;
 use crate::network::subnet::Subnet;
 use crate::store::networks as table;
@@ -52,14 +54,15 @@ impl Allocator {
     ) -> Result<(Vec<EndpointDoc>, Taken)> {
         let sandbox = crate::hex::random_id()?;
         let mut docs = Vec::new();
-        for (at, ready) in all.iter().enumerate() {
+        for ready in all {
             let mut doc = self.address(tx, container, &ready.network, &ready.request.settings, &ready.leases)?;
             doc.sandbox = sandbox.clone();
-            doc.interface = format!("eth{at}");
             docs.push(doc);
         }
+        number_interfaces(&mut docs, &vec![None; all.len()])?;
         // Which network leads outside; a plugin's answer, which may change that, is not there yet.
-        let leads = first_by_name(all.iter().map(|ready| (&ready.network, !ready.network.spec.internal)));
+        let rank = |ready: &Ready<'_>| ready.request.settings.gw_priority;
+        let leads = first_by_rank(all.iter().map(|ready| (&ready.network, rank(ready), !ready.network.spec.internal)));
         let taken = match leads.filter(|at| all[*at].network.spec.driver == Driver::Bridge) {
             Some(at) => self.ports.take(tx, container, &all[at].network, &mut docs[at])?,
             None => Taken::default(),
@@ -126,6 +129,9 @@ impl Allocator {
             link_local,
             aliases: aliases(container, network, settings),
             links: settings.links.clone().unwrap_or_default(),
+            hostname: if network.is_predefined() { String::new() } else { container.hostname.to_owned() },
+            options: settings.driver_opts.clone().unwrap_or_default(),
+            gw_priority: settings.gw_priority,
             ..EndpointDoc::default()
         })
     }
@@ -225,6 +231,7 @@ fn link_local(text: &str) -> Result<IpAddr> {
 
 /// Refuses settings that only user-defined networks allow.
 pub(crate) fn check_settings(network: &Network, settings: &EndpointSettings) -> Result<()> {
+    check_options(network, settings)?;
     let ipam = settings.ipam_config.clone().unwrap_or_default();
     let (v4, v6) = (!ipam.ipv4_address.is_empty(), !ipam.ipv6_address.is_empty());
     let address = v4 || v6;
@@ -246,6 +253,19 @@ pub(crate) fn check_settings(network: &Network, settings: &EndpointSettings) -> 
         ));
     }
     Ok(())
+}
+
+/// Refuses options that the network's driver does not have; a plugin is given all.
+fn check_options(network: &Network, settings: &EndpointSettings) -> Result<()> {
+    let Some(asked) = &settings.driver_opts else { return Ok(()) };
+    EndpointOptions::parse(asked)?;
+    match options::unknown(asked).filter(|_| !network.is_remote()) {
+        Some(key) => Err(Error::unsupported(format!(
+            "EndpointsConfig.DriverOpts: the driver {} has no option {key:?}",
+            network.spec.driver
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Whether the network has IPv6 addresses that its request named, or that a plugin gives.

@@ -1,6 +1,8 @@
 //! A container's endpoint on a network: the document that the store keeps.
 
+use super::options::EndpointOptions;
 use crate::error::{Error, Result};
+use crate::model::StringMap;
 use crate::network::ports::Published;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -29,6 +31,15 @@ pub(crate) struct EndpointDoc {
     pub link_local: Vec<IpAddr>,
     pub aliases: Vec<String>,
     pub links: Vec<String>,
+    /// The container's host name, by which its neighbours find it, too.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub hostname: String,
+    /// Options of the driver, as the request has them.
+    #[serde(skip_serializing_if = "StringMap::is_empty")]
+    pub options: StringMap,
+    /// The default route goes over the endpoint of the highest priority.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub gw_priority: i64,
     pub ports: Vec<Published>,
     /// The driver's part, where the driver is a plugin.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,7 +68,28 @@ pub(crate) struct Lease {
     pub address: String,
 }
 
+fn is_zero(number: &i64) -> bool {
+    *number == 0
+}
+
 impl EndpointDoc {
+    /// The names by which containers on a user-defined network find this one: its own, its aliases (its short id among
+    /// them), its host name.
+    pub(in crate::network) fn dns_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for name in [&self.name].into_iter().chain(&self.aliases).chain([&self.hostname]) {
+            if !name.is_empty() && !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+        names
+    }
+
+    /// The kernel parameters of the interface: paths below `/proc/sys` and values.
+    pub(crate) fn sysctls(&self) -> Result<Vec<(String, String)>> {
+        Ok(EndpointOptions::parse(&self.options)?.sysctls(&self.interface))
+    }
+
     /// The name of the bridge's port after so many restarts; empty: there is none.
     pub(in crate::network) fn port_now(&self, restarts: u32) -> String {
         match self.port.get(..self.port.len().saturating_sub(2)) {

@@ -4,6 +4,7 @@
 use super::allocate::{Allocator, Ready};
 use super::doc::EndpointDoc;
 use super::joined::{Endpoint, EndpointRequest, JoinedEndpoints, Joining};
+use super::options::EndpointOptions;
 use super::publish::Ports;
 use super::store::{EndpointStore, read, row};
 use crate::error::{Error, Result};
@@ -112,7 +113,7 @@ impl Endpoints {
                 return Err(error);
             }
         }
-        number_interfaces(docs, &prefixes);
+        number_interfaces(docs, &prefixes)?;
         self.register.db.write(Flush::Lazy, |tx| {
             all.iter().zip(docs.iter()).try_for_each(|(ready, doc)| {
                 table::put_endpoint(tx, &row(&ready.network.id, container.id, container.slot, doc)?)
@@ -152,7 +153,9 @@ impl Endpoints {
             let others = self.endpoint_store.of_container(container.id)?;
             let taken = |name: &str| others.iter().any(|(id, end)| *id != network.id && end.interface == name);
             let mut names = (0..).map(|number| format!("{prefix}{number}"));
-            doc.interface = names.find(|name| !taken(name)).unwrap_or_default();
+            if EndpointOptions::parse(&doc.options)?.interface.is_none() {
+                doc.interface = names.find(|name| !taken(name)).unwrap_or_default();
+            }
             Ok(())
         });
         if joined.is_err() {

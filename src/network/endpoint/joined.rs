@@ -24,6 +24,8 @@ pub(crate) struct Joining<'a> {
     pub id: &'a str,
     pub slot: u32,
     pub name: &'a str,
+    /// The container's host name.
+    pub hostname: &'a str,
     /// `MacAddress` of the container's configuration, for its interface on the network of its mode; empty: derived from
     /// the address.
     pub mac: &'a str,
@@ -83,14 +85,14 @@ impl Endpoint {
 }
 
 impl JoinedEndpoints {
-    /// The endpoint that the default route goes over: on the first network by name that is not internal and whose driver
-    /// knows a gateway.
+    /// The endpoint that the default route goes over: on the network of the highest priority, and then the first by name,
+    /// that is not internal and whose driver knows a gateway.
     pub(crate) fn leads(&self) -> Option<usize> {
         let leads = |end: &Endpoint| {
             let gateway = end.doc.v4_gateway.is_some() || end.doc.v6_gateway.is_some();
             !end.network.spec.internal && (gateway || end.doc.remote.is_none())
         };
-        first_by_name(self.endpoints.iter().map(|end| (&end.network, leads(end))))
+        first_by_rank(self.endpoints.iter().map(|end| (&end.network, end.doc.gw_priority, leads(end))))
     }
 
     /// Writes the messages of all endpoints. `parents`: for each endpoint, the index of the interface that its own is a port
@@ -109,8 +111,8 @@ impl JoinedEndpoints {
     }
 }
 
-/// The place of the first network by name among those that may be chosen.
-pub(super) fn first_by_name<'a>(networks: impl Iterator<Item = (&'a Network, bool)>) -> Option<usize> {
-    let may = networks.enumerate().filter(|(_, (_, may))| *may);
-    may.min_by(|(_, (a, _)), (_, (b, _))| a.name.cmp(&b.name)).map(|(at, _)| at)
+/// The place of the network of the highest priority, and then the first by name, among those that may be chosen.
+pub(super) fn first_by_rank<'a>(networks: impl Iterator<Item = (&'a Network, i64, bool)>) -> Option<usize> {
+    let may = networks.enumerate().filter(|(_, (_, _, may))| *may);
+    may.min_by_key(|(_, (network, priority, _))| (std::cmp::Reverse(*priority), &network.name)).map(|(at, _)| at)
 }
