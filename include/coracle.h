@@ -724,6 +724,25 @@ coracle_status coracle_container_stop(coracle *c,
                                       coracle_error **err);
 
 /**
+ * Stops a container with a signal and a time of its own.
+ *
+ * how_json: NULL, or an object with any of "signal" (a name with or without SIG, or a number as text; without it the
+ * container's own stop signal) and "grace_ms" (milliseconds until SIGKILL; negative: never; without it the container's own
+ * time, "StopTimeout" of its configuration, or 10 seconds).
+ *
+ * Returns CORACLE_UNCHANGED if the container does not run.
+ *
+ * Errors: ENOT_FOUND, EINVALID (how_json), ECANCELLED, ETIMEOUT, ECALLBACK (op; the signal was sent).
+ *
+ * Threads: any. Blocks: until it ended, or op ends it. Since: 0.1.
+ */
+coracle_status coracle_container_stop_with(coracle *c,
+                                           const char *id,
+                                           const char *how_json,
+                                           coracle_op *op,
+                                           coracle_error **err);
+
+/**
  * Stops a container if it runs (as coracle_container_stop), and starts it.
  *
  * Errors: as coracle_container_stop and coracle_container_start.
@@ -735,6 +754,21 @@ coracle_status coracle_container_restart(coracle *c,
                                          int64_t grace_ms,
                                          coracle_op *op,
                                          coracle_error **err);
+
+/**
+ * Stops a container if it runs (as coracle_container_stop_with), and starts it.
+ *
+ * how_json: as for coracle_container_stop_with.
+ *
+ * Errors: as coracle_container_stop_with and coracle_container_start.
+ *
+ * Threads: any. Blocks: until it runs again, or op ends it. Since: 0.1.
+ */
+coracle_status coracle_container_restart_with(coracle *c,
+                                              const char *id,
+                                              const char *how_json,
+                                              coracle_op *op,
+                                              coracle_error **err);
 
 /**
  * Sends a signal to a container's first process.
@@ -1391,8 +1425,8 @@ void coracle_events_free(coracle_events *e);
 /**
  * Lists images, newest first.
  *
- * query_json: NULL, or an object with any of "all", "filter", "filters" (as in GET /images/json). *out_json: its
- * document; free it with coracle_free.
+ * query_json: NULL, or an object with any of "all", "filter", "filters", "shared-size" (as in GET /images/json) and
+ * "containers", which counts the containers of each image. *out_json: its document; free it with coracle_free.
  *
  * Errors: EINVALID (a filter).
  *
@@ -1637,6 +1671,24 @@ coracle_status coracle_image_search(coracle *c,
                                     coracle_error **err);
 
 /**
+ * Asks a registry for an image's manifest, without a pull.
+ *
+ * ref, auth_json: as for coracle_image_pull. *out_json: the document of GET /distribution/{name}/json: "Descriptor" (media
+ * type, digest and size of the manifest, or of the list of manifests) and "Platforms"; free it with coracle_free.
+ *
+ * Errors: ENOT_FOUND (no such image, or no access), EUNAUTHORIZED, EINVALID (ref), EUNSUPPORTED (a library built without
+ * TLS), ECANCELLED, ETIMEOUT, ECALLBACK (op).
+ *
+ * Threads: any. Blocks: until the registry answers, or op ends it. Since: 0.1.
+ */
+coracle_status coracle_registry_inspect(coracle *c,
+                                        const char *ref,
+                                        const char *auth_json,
+                                        coracle_op *op,
+                                        char **out_json,
+                                        coracle_error **err);
+
+/**
  * Checks credentials against a registry.
  *
  * auth_json: the credentials; "serveraddress" names the registry. *out_json: the document of POST /auth; free it
@@ -1705,6 +1757,23 @@ coracle_status coracle_volume_inspect(coracle *c, const char *name, char **out_j
  * Threads: any. Blocks: disk; until the driver's plugin answers. Since: 0.1.
  */
 coracle_status coracle_volume_remove(coracle *c, const char *name, coracle_op *op, coracle_error **err);
+
+/**
+ * Removes volumes that no container uses.
+ *
+ * filters_json: NULL: the volumes that nobody named (their names are 64 hexadecimal digits); or an object of lists:
+ * "all":["true"] also those with a name, "label" and "label!". *out_json: an object with "VolumesDeleted" (a list of names)
+ * and "SpaceReclaimed" in bytes; free it with coracle_free.
+ *
+ * Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT, ECALLBACK (op). Objects that were removed before an error stay removed.
+ *
+ * Threads: any. Blocks: disk, or op. Since: 0.1.
+ */
+coracle_status coracle_volume_prune(coracle *c,
+                                    const char *filters_json,
+                                    coracle_op *op,
+                                    char **out_json,
+                                    coracle_error **err);
 
 /* == 16. Networks ===========================================================================================
  *
@@ -1793,6 +1862,22 @@ coracle_status coracle_network_disconnect(coracle *c,
 coracle_status coracle_network_remove(coracle *c, const char *id, coracle_op *op, coracle_error **err);
 
 /**
+ * Removes networks that no running container is on, except for the predefined ones.
+ *
+ * filters_json: NULL, or an object of lists: "until" (Unix seconds, RFC 3339 or a time before now: networks that are younger
+ * stay), "label" and "label!". *out_json: an object with "NetworksDeleted" (a list of names); free it with coracle_free.
+ *
+ * Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT, ECALLBACK (op). Objects that were removed before an error stay removed.
+ *
+ * Threads: any. Blocks: disk; until plugins of drivers answer. Since: 0.1.
+ */
+coracle_status coracle_network_prune(coracle *c,
+                                     const char *filters_json,
+                                     coracle_op *op,
+                                     char **out_json,
+                                     coracle_error **err);
+
+/**
  * Removes the kernel's parts of networks without running containers: bridges; and, if no network is left, the rules of
  * the firewall and the settings of the host. The next start makes them again. For a host that ends its use of a root.
  *
@@ -1827,6 +1912,23 @@ coracle_status coracle_network_repair(coracle *c, coracle_op *op, coracle_error 
  * Threads: any. Blocks: disk. Since: 0.1.
  */
 coracle_status coracle_engine_info(coracle *c, coracle_op *op, char **out_json, coracle_error **err);
+
+/**
+ * Counts the bytes that images, containers and volumes take.
+ *
+ * query_json: NULL, or an object with "type": a list of the kinds to count ("container", "image", "volume"); without it all.
+ * *out_json: an object with "LayersSize" (bytes of all layers, each counted once), "Images", "Containers" and "Volumes":
+ * the documents of their lists with sizes; free it with coracle_free.
+ *
+ * Errors: EINVALID (query_json), ECANCELLED, ETIMEOUT, ECALLBACK (op).
+ *
+ * Threads: any. Blocks: for volumes as long as a walk through their files takes, or until op ends it. Since: 0.1.
+ */
+coracle_status coracle_engine_disk_usage(coracle *c,
+                                         const char *query_json,
+                                         coracle_op *op,
+                                         char **out_json,
+                                         coracle_error **err);
 
 /**
  * Counts what the root holds, and what this handle's engine did since it was opened.

@@ -13,8 +13,8 @@ use crate::stream::Stream;
 use crate::types::*;
 use coracle_http::Document;
 use engine::model::{
-    AttachStreams, ContainerWaited, CreateBody, ListContainers, LogQuery, RemoveContainer, StatsQuery, UpdateContainer,
-    WaitCondition,
+    AttachStreams, ContainerWaited, CreateBody, ListContainers, LogQuery, RemoveContainer, StatsQuery, StopContainer,
+    UpdateContainer, WaitCondition,
 };
 use engine::{AttachOptions, BegunStop, ContainerStop, ContainerWait, LogFormat};
 use libc::c_char;
@@ -182,6 +182,44 @@ pub unsafe extern "C" fn coracle_container_stop(
     })
 }
 
+/// Stops a container with a signal and a time of its own.
+///
+/// how_json: NULL, or an object with any of "signal" (a name with or without SIG, or a number as text; without it the
+/// container's own stop signal) and "grace_ms" (milliseconds until SIGKILL; negative: never; without it the container's own
+/// time, "StopTimeout" of its configuration, or 10 seconds).
+///
+/// Returns CORACLE_UNCHANGED if the container does not run.
+///
+/// Errors: ENOT_FOUND, EINVALID (how_json), ECANCELLED, ETIMEOUT, ECALLBACK (op; the signal was sent).
+///
+/// Threads: any. Blocks: until it ended, or op ends it. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_container_stop_with(
+    c: *mut coracle,
+    id: *const c_char,
+    how_json: *const c_char,
+    op: *mut coracle_op,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    call(c, Access::Change, op, Outs::none(), err, &mut |root| {
+        let (engine, id, how) = (root.engine().clone(), arg::owned(id, "id")?, how_to_stop(how_json, root.lenient())?);
+        work(move |using| {
+            if using.is_nonblocking() {
+                return Ok(match engine.container_stop_begin_with(&id, &how, using.op())? {
+                    BegunStop::Over(changed) => Answer::changed(changed),
+                    BegunStop::Pending(stop) => Answer::later(StopOfContainer(stop)),
+                });
+            }
+            using.done(engine.container_stop_with(&id, &how, using.op())).map(Answer::changed)
+        })
+    })
+}
+
+fn how_to_stop(how_json: *const c_char, lenient: bool) -> Outcome<StopContainer> {
+    let query = Query::new(how_json, "how_json", &["signal", "grace_ms"], lenient)?;
+    Ok(StopContainer { signal: query.text("signal")?, grace_ms: query.number("grace_ms")? })
+}
+
 /// Stops a container if it runs (as coracle_container_stop), and starts it.
 ///
 /// Errors: as coracle_container_stop and coracle_container_start.
@@ -199,6 +237,30 @@ pub unsafe extern "C" fn coracle_container_restart(
         let (engine, id) = (root.engine().clone(), arg::owned(id, "id")?);
         let restart = move |using: &Using| {
             using.done(engine.container_restart(&id, Some(grace_ms), using.op())).map(|()| Answer::done())
+        };
+        work(restart).map(Work::long)
+    })
+}
+
+/// Stops a container if it runs (as coracle_container_stop_with), and starts it.
+///
+/// how_json: as for coracle_container_stop_with.
+///
+/// Errors: as coracle_container_stop_with and coracle_container_start.
+///
+/// Threads: any. Blocks: until it runs again, or op ends it. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_container_restart_with(
+    c: *mut coracle,
+    id: *const c_char,
+    how_json: *const c_char,
+    op: *mut coracle_op,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    call(c, Access::Change, op, Outs::none(), err, &mut |root| {
+        let (engine, id, how) = (root.engine().clone(), arg::owned(id, "id")?, how_to_stop(how_json, root.lenient())?);
+        let restart = move |using: &Using| {
+            using.done(engine.container_restart_with(&id, &how, using.op())).map(|()| Answer::done())
         };
         work(restart).map(Work::long)
     })

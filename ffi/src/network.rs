@@ -190,3 +190,26 @@ pub unsafe extern "C" fn coracle_network_repair(
         work(move |using| using.done(engine.network_repair()).map(|()| Answer::done()))
     })
 }
+
+/// Removes networks that no running container is on, except for the predefined ones.
+///
+/// filters_json: NULL, or an object of lists: "until" (Unix seconds, RFC 3339 or a time before now: networks that are younger
+/// stay), "label" and "label!". *out_json: an object with "NetworksDeleted" (a list of names); free it with coracle_free.
+///
+/// Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT, ECALLBACK (op). Objects that were removed before an error stay removed.
+///
+/// Threads: any. Blocks: disk; until plugins of drivers answer. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_network_prune(
+    c: *mut coracle,
+    filters_json: *const c_char,
+    op: *mut coracle_op,
+    out_json: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    call(c, Access::Change, op, Outs::none().json(out_json), err, &mut |root| {
+        let filters = Query::filters_of(filters_json, "filters_json")?;
+        let engine = root.engine().clone();
+        work(move |using| Answer::document(&using.done(engine.networks_prune(&filters))?))
+    })
+}

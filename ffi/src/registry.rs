@@ -83,6 +83,33 @@ pub unsafe extern "C" fn coracle_image_push(
     })
 }
 
+/// Asks a registry for an image's manifest, without a pull.
+///
+/// ref, auth_json: as for coracle_image_pull. *out_json: the document of GET /distribution/{name}/json: "Descriptor" (media
+/// type, digest and size of the manifest, or of the list of manifests) and "Platforms"; free it with coracle_free.
+///
+/// Errors: ENOT_FOUND (no such image, or no access), EUNAUTHORIZED, EINVALID (ref), EUNSUPPORTED (a library built without
+/// TLS), ECANCELLED, ETIMEOUT, ECALLBACK (op).
+///
+/// Threads: any. Blocks: until the registry answers, or op ends it. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_registry_inspect(
+    c: *mut coracle,
+    r#ref: *const c_char,
+    auth_json: *const c_char,
+    op: *mut coracle_op,
+    out_json: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    call(c, Access::Read, op, Outs::none().json(out_json), err, &mut |root| {
+        let (engine, name, auth) = (root.engine().clone(), arg::owned(r#ref, "ref")?, auth(auth_json)?);
+        let ask = move |using: &Using| {
+            Answer::document(&using.done(engine.distribution_inspect(&name, &auth, using.op()))?)
+        };
+        work(ask).map(Work::long)
+    })
+}
+
 /// Searches a registry for images: by its search if it has one, else among the names in its catalog.
 ///
 /// query_json: an object with "term" (what to look for; host[:port]/words asks that registry) and maybe "limit" (1 to

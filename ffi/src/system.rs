@@ -2,10 +2,13 @@
 
 use crate::answer::{Answer, Outs};
 use crate::arg::{self, Out};
-use crate::call::{call, work};
+use crate::call::{Work, call, work};
+use crate::entry::{Failure, Outcome};
+use crate::op::Using;
+use crate::query::Query;
 use crate::root::{Access, with_root};
 use crate::types::*;
-use engine::model::StringMap;
+use engine::model::{DiskUsageQuery, StringMap};
 use libc::c_char;
 
 /// Describes the engine and the host, as `docker info` does: counts, drivers, kernel, warnings.
@@ -26,6 +29,47 @@ pub unsafe extern "C" fn coracle_engine_info(
         let engine = root.engine().clone();
         work(move |using| Answer::document(&using.done(engine.info())?))
     })
+}
+
+/// Counts the bytes that images, containers and volumes take.
+///
+/// query_json: NULL, or an object with "type": a list of the kinds to count ("container", "image", "volume"); without it all.
+/// *out_json: an object with "LayersSize" (bytes of all layers, each counted once), "Images", "Containers" and "Volumes":
+/// the documents of their lists with sizes; free it with coracle_free.
+///
+/// Errors: EINVALID (query_json), ECANCELLED, ETIMEOUT, ECALLBACK (op).
+///
+/// Threads: any. Blocks: for volumes as long as a walk through their files takes, or until op ends it. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_engine_disk_usage(
+    c: *mut coracle,
+    query_json: *const c_char,
+    op: *mut coracle_op,
+    out_json: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    call(c, Access::Read, op, Outs::none().json(out_json), err, &mut |root| {
+        let query = usage_query(&Query::new(query_json, "query_json", &["type"], root.lenient())?.texts("type")?)?;
+        let engine = root.engine().clone();
+        let count = move |using: &Using| Answer::document(&using.done(engine.disk_usage(query, using.op()))?);
+        work(count).map(Work::long)
+    })
+}
+
+fn usage_query(kinds: &[String]) -> Outcome<DiskUsageQuery> {
+    if kinds.is_empty() {
+        return Ok(DiskUsageQuery::ALL);
+    }
+    let mut query = DiskUsageQuery::default();
+    for kind in kinds {
+        *match kind.as_str() {
+            "container" => &mut query.containers,
+            "image" => &mut query.images,
+            "volume" => &mut query.volumes,
+            _ => return Err(Failure::invalid("query_json: \"type\" has container, image and volume")),
+        } = true;
+    }
+    Ok(query)
 }
 
 /// Gets the versions of the library, the API and the kernel.

@@ -102,3 +102,27 @@ pub unsafe extern "C" fn coracle_volume_remove(
         work(move |using| using.done(engine.volume_remove(&name)).map(|()| Answer::done()))
     })
 }
+
+/// Removes volumes that no container uses.
+///
+/// filters_json: NULL: the volumes that nobody named (their names are 64 hexadecimal digits); or an object of lists:
+/// "all":["true"] also those with a name, "label" and "label!". *out_json: an object with "VolumesDeleted" (a list of names)
+/// and "SpaceReclaimed" in bytes; free it with coracle_free.
+///
+/// Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT, ECALLBACK (op). Objects that were removed before an error stay removed.
+///
+/// Threads: any. Blocks: disk, or op. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_volume_prune(
+    c: *mut coracle,
+    filters_json: *const c_char,
+    op: *mut coracle_op,
+    out_json: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    call(c, Access::Change, op, Outs::none().json(out_json), err, &mut |root| {
+        let filters = Query::filters_of(filters_json, "filters_json")?;
+        let engine = root.engine().clone();
+        work(move |using| Answer::document(&using.done(engine.volumes_prune(&filters, using.op()))?))
+    })
+}

@@ -52,9 +52,15 @@ impl Engine {
     ///
     /// Errors: as [`Engine::container_stop`].
     pub fn container_stop_begin(&self, id: &str, grace_ms: Option<i64>, op: Option<&Op>) -> Result<BegunStop> {
+        self.container_stop_begin_with(id, &StopContainer { grace_ms, ..StopContainer::default() }, op)
+    }
+
+    /// Begins a stop for a program that polls, with a signal and a time of its own.
+    ///
+    /// Errors: as [`Engine::container_stop_with`].
+    pub fn container_stop_begin_with(&self, id: &str, how: &StopContainer, op: Option<&Op>) -> Result<BegunStop> {
         let all = &self.0.containers;
-        let how = StopContainer { grace_ms, ..StopContainer::default() };
-        Ok(match all.stopper.begin(id, &how, op)? {
+        Ok(match all.stopper.begin(id, how, op)? {
             StopStep::Over(changed) => BegunStop::Over(changed),
             StopStep::Pending(stop) => BegunStop::Pending(ContainerStop { all: all.clone(), stop }),
         })

@@ -519,10 +519,18 @@ static void images(coracle *engine, const char *archive, char **name) {
     coracle_error_free(err), err = NULL;
     LEAVES(STATUS(CORACLE_EINTERNAL, coracle_image_search(engine, "{\"term\":\"127.0.0.1:1/x\"}", NULL, NULL, &json, &err)));
     coracle_error_free(err), err = NULL;
+    LEAVES(STATUS(CORACLE_EINTERNAL, coracle_registry_inspect(engine, "127.0.0.1:1/x", NULL, NULL, &json, &err)));
+    coracle_error_free(err), err = NULL;
     registry(engine, *name);
     LEAVES(OK(coracle_image_prune(engine, NULL, NULL, &json, &err)));
     FREE(json);
     LEAVES(OK(coracle_container_prune(engine, "{\"label\":[\"nobody\"]}", NULL, &json, &err)));
+    FREE(json);
+    LEAVES(OK(coracle_volume_prune(engine, "{\"label\":[\"nobody\"]}", NULL, &json, &err)));
+    FREE(json);
+    LEAVES(OK(coracle_network_prune(engine, "{\"label\":[\"nobody\"]}", NULL, &json, &err)));
+    FREE(json);
+    LEAVES(OK(coracle_engine_disk_usage(engine, NULL, NULL, &json, &err)));
     FREE(json);
     LEAVES(OK(coracle_root_verify(engine, NULL, NULL, &json, &err)));
     FREE(json);
@@ -636,6 +644,9 @@ static void containers(coracle *engine, const char *image) {
     close(fd);
     LEAVES(OK(coracle_container_restart(engine, id, 5000, NULL, &err)));
     LEAVES(OK(coracle_container_stop(engine, id, 5000, NULL, &err)));
+    LEAVES(OK(coracle_container_start(engine, id, NULL, NULL, NULL, &err)));
+    LEAVES(OK(coracle_container_restart_with(engine, id, "{\"grace_ms\":0}", NULL, &err)));
+    LEAVES(OK(coracle_container_stop_with(engine, id, "{\"signal\":\"KILL\"}", NULL, &err)));
     LEAVES(OK(coracle_container_start(engine, id, NULL, NULL, NULL, &err)));
     LEAVES(OK(coracle_container_kill(engine, id, NULL, NULL, &err)));
     LEAVES(OK(coracle_container_wait(engine, id, NULL, NULL, &code, &json, &err)));

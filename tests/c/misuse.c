@@ -43,6 +43,7 @@ static void every_function(coracle *c, int32_t code) {
     coracle_http_server *server = (coracle_http_server *)1;
     int32_t number = 7;
     STATUS(code, coracle_engine_info(c, NULL, &s, &err));
+    STATUS(code, coracle_engine_disk_usage(c, NULL, NULL, &s, &err));
     STATUS(code, coracle_engine_version(c, &s, &err));
     STATUS(code, coracle_root_leftovers(c, &s, &err));
     STATUS(code, coracle_root_sweep(c, NULL, &s, &err));
@@ -54,6 +55,8 @@ static void every_function(coracle *c, int32_t code) {
     STATUS(code, coracle_container_start(c, "x", NULL, NULL, &session, &err));
     STATUS(code, coracle_container_stop(c, "x", 0, NULL, &err));
     STATUS(code, coracle_container_restart(c, "x", 0, NULL, &err));
+    STATUS(code, coracle_container_stop_with(c, "x", NULL, NULL, &err));
+    STATUS(code, coracle_container_restart_with(c, "x", NULL, NULL, &err));
     STATUS(code, coracle_container_kill(c, "x", NULL, NULL, &err));
     STATUS(code, coracle_container_pause(c, "x", NULL, &err));
     STATUS(code, coracle_container_unpause(c, "x", NULL, &err));
@@ -91,12 +94,15 @@ static void every_function(coracle *c, int32_t code) {
     STATUS(code, coracle_image_pull(c, "x", NULL, NULL, &s, &err));
     STATUS(code, coracle_image_push(c, "x", NULL, NULL, &s, &err));
     STATUS(code, coracle_registry_auth(c, "{}", NULL, &s, &err));
+    STATUS(code, coracle_registry_inspect(c, "x", NULL, NULL, &s, &err));
     STATUS(code, coracle_image_inspect(c, "x", &s, &err));
     STATUS(code, coracle_image_history(c, "x", &s, &err));
     STATUS(code, coracle_image_tag(c, "x", "y", &err));
     STATUS(code, coracle_image_remove(c, "x", 0, NULL, &s, &err));
     STATUS(code, coracle_image_prune(c, NULL, NULL, &s, &err));
     STATUS(code, coracle_container_prune(c, NULL, NULL, &s, &err));
+    STATUS(code, coracle_volume_prune(c, NULL, NULL, &s, &err));
+    STATUS(code, coracle_network_prune(c, NULL, NULL, &s, &err));
     STATUS(code, coracle_image_search(c, "{\"term\":\"x\"}", NULL, NULL, &s, &err));
     STATUS(code, coracle_root_verify(c, NULL, NULL, &s, &err));
     STATUS(code, coracle_container_stat_path(c, "x", "/", NULL, &s, &err));
@@ -220,6 +226,9 @@ static void every_text(coracle *c, const char *bad) {
     STATUS(CORACLE_EINVALID, coracle_container_start(c, bad, NULL, NULL, &session, &err));
     STATUS(CORACLE_EINVALID, coracle_container_stop(c, bad, 0, NULL, &err));
     STATUS(CORACLE_EINVALID, coracle_container_restart(c, bad, 0, NULL, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_stop_with(c, bad, NULL, NULL, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_restart_with(c, bad, NULL, NULL, &err));
+    STATUS(CORACLE_EINVALID, coracle_registry_inspect(c, bad, NULL, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_container_kill(c, bad, NULL, NULL, &err));
     STATUS(CORACLE_EINVALID, coracle_container_pause(c, bad, NULL, &err));
     STATUS(CORACLE_EINVALID, coracle_container_unpause(c, bad, NULL, &err));
@@ -291,6 +300,12 @@ static void every_document(coracle *c, const char *bad) {
     STATUS(CORACLE_EINVALID, coracle_image_import(c, bad, read_file, &number, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_image_prune(c, bad, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_container_prune(c, bad, NULL, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_volume_prune(c, bad, NULL, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_network_prune(c, bad, NULL, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_engine_disk_usage(c, bad, NULL, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_registry_inspect(c, "x", bad, NULL, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_stop_with(c, "x", bad, NULL, &err));
+    STATUS(CORACLE_EINVALID, coracle_container_restart_with(c, "x", bad, NULL, &err));
     STATUS(CORACLE_EINVALID, coracle_image_search(c, bad, NULL, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_root_verify(c, bad, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_root_copy(c, "/nowhere/x", bad, NULL, &s, &err));

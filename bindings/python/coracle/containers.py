@@ -87,15 +87,22 @@ class Container:
             op.call("container_attach", *self._me, None, document(query), op.handle, byref(session))
             return Session(session)
 
-    def stop(self, grace: float = 10, timeout: Optional[float] = None) -> bool:
-        """Its stop signal and, `grace` seconds later, SIGKILL; False where it did not run."""
-        with Op(timeout) as op:
-            return op.call("container_stop", *self._me, int(grace * 1000), op.handle) != UNCHANGED
+    def stop(
+        self, grace: Optional[float] = 10, timeout: Optional[float] = None, signal: "str | int | None" = None
+    ) -> bool:
+        """Its stop signal, or another one, and, `grace` seconds later, SIGKILL; False where it did not run.
 
-    def restart(self, grace: float = 10, timeout: Optional[float] = None) -> None:
-        """Stops it if it runs, and starts it."""
+        grace: negative: never SIGKILL; None: the time of its own configuration (`StopTimeout`), or 10 seconds.
+        """
         with Op(timeout) as op:
-            op.call("container_restart", *self._me, int(grace * 1000), op.handle)
+            return op.call("container_stop_with", *self._me, _how(grace, signal), op.handle) != UNCHANGED
+
+    def restart(
+        self, grace: Optional[float] = 10, timeout: Optional[float] = None, signal: "str | int | None" = None
+    ) -> None:
+        """Stops it if it runs, as stop() does, and starts it."""
+        with Op(timeout) as op:
+            op.call("container_restart_with", *self._me, _how(grace, signal), op.handle)
 
     def kill(self, signal: "str | int | None" = None) -> None:
         """Sends a signal; without one SIGKILL, whose effect it waits for."""
@@ -239,6 +246,14 @@ class Container:
     @property
     def _me(self) -> tuple[c_void_p, Optional[bytes]]:
         return self._engine.pointer, text(self.id)
+
+
+def _how(grace: Optional[float], signal: "str | int | None") -> bytes:
+    how: "dict[str, Any]" = {} if grace is None else {"grace_ms": int(grace * 1000)}
+    if signal is not None:
+        # int: a member of signal.Signals is its number.
+        how["signal"] = str(int(signal)) if isinstance(signal, int) else signal
+    return document(how)
 
 
 class Containers:

@@ -42,6 +42,17 @@ class Engine:
         """The document of GET /info."""
         return call_json("engine_info", self.pointer, None)  # type: ignore[no-any-return]
 
+    def disk_usage(self, *kinds: str, timeout: Optional[float] = None) -> dict[str, Any]:
+        """The bytes that images, containers and volumes take; kinds: "image", "container", "volume", without any all."""
+        with Op(timeout) as op:
+            query = document({"type": list(kinds)})
+            return json.loads(op.call_text("engine_disk_usage", self.pointer, query, op.handle))  # type: ignore[no-any-return]
+
+    def network_prune(self, timeout: Optional[float] = None, **filters: "list[str]") -> dict[str, Any]:
+        """Removes networks that no running container is on, or of them those that filters choose: until, label, label!."""
+        with Op(timeout) as op:
+            return json.loads(op.call_text("network_prune", self.pointer, document(filters), op.handle))  # type: ignore[no-any-return]
+
     def metrics(self) -> dict[str, Any]:
         """Numbers about the root and about this engine's work since it was opened."""
         return call_json("engine_metrics", self.pointer)  # type: ignore[no-any-return]

@@ -133,6 +133,15 @@ class Images:
             arguments = (self._engine.pointer, text(name), auth and document(auth), op.handle)
             return op.aside(lambda: op.call_text("image_pull", *arguments))
 
+    def inspect_remote(
+        self, name: str, auth: "Optional[dict[str, str]]" = None, timeout: Optional[float] = None
+    ) -> "dict[str, Any]":
+        """The manifest that a registry has for a name, without a pull: `Descriptor` and `Platforms`."""
+        with Op(timeout) as op:
+            arguments = (self._engine.pointer, text(name), auth and document(auth), op.handle)
+            answer: dict[str, Any] = json.loads(op.aside(lambda: op.call_text("registry_inspect", *arguments)))
+            return answer
+
     def push(
         self,
         name: str,

@@ -6,7 +6,7 @@ import json
 from ctypes import byref, c_void_p
 from typing import TYPE_CHECKING, Any, Mapping, Optional
 
-from ._library import call, call_json, document, take_text, text
+from ._library import Op, call, call_json, document, take_text, text
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -43,3 +43,9 @@ class Volumes:
     def remove(self, name: str) -> None:
         """Removes it and what is in it; refused as long as a container uses it."""
         call("volume_remove", self._engine.pointer, text(name), None)
+
+    def prune(self, timeout: Optional[float] = None, **filters: "list[str]") -> dict[str, Any]:
+        """Removes those that no container uses and nobody named; with `all=["true"]` also those with a name."""
+        with Op(timeout) as op:
+            answer = op.call_text("volume_prune", self._engine.pointer, document(filters), op.handle)
+            return json.loads(answer)  # type: ignore[no-any-return]

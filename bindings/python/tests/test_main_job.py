@@ -123,6 +123,39 @@ class MainJob(Case):
         self.assertEqual(self.engine.containers.prune(name=["nobody"])["ContainersDeleted"], [])
         self.assertEqual(self.engine.containers.prune()["ContainersDeleted"], [idle.id])
 
+    def test_a_stop_has_a_signal_and_a_time(self) -> None:
+        script = "trap 'exit 5' USR1; trap '' TERM; echo ready; while :; do sleep 0.05; done"
+        container = self.engine.containers.create(self.image, ["sh", "-c", script], StopTimeout=0)
+        ready = 0
+        for how in [{"signal": "USR1", "grace": -1}, {"signal": signal.SIGUSR1, "grace": -1}, {"grace": None}]:
+            container.start().close()
+            ready += 1
+            while len([line for line in container.logs() if line.text == "ready"]) < ready:
+                time.sleep(0.02)
+            self.assertTrue(container.stop(**how))
+            # The time of its own configuration is zero: SIGKILL follows at once.
+            self.assertEqual(container.wait(), 5 if "signal" in how else 137)
+        self.assertFalse(container.stop(grace=None))
+        container.restart(signal="KILL")
+        container.remove(force=True)
+
+    def test_prunes_and_disk_usage(self) -> None:
+        self.engine.volumes.create("named")
+        self.engine.volumes.create()
+        pruned = self.engine.volumes.prune()
+        self.assertEqual(len(pruned["VolumesDeleted"]), 1)
+        self.assertNotEqual(pruned["VolumesDeleted"], ["named"])
+        usage = self.engine.disk_usage("volume")
+        self.assertEqual([volume["Name"] for volume in usage["Volumes"]], ["named"])
+        self.assertEqual(usage["Images"], [])
+        self.assertGreater(self.engine.disk_usage()["LayersSize"], 0)
+        with self.assertRaises(coracle.Invalid):
+            self.engine.disk_usage("planet")
+        self.assertEqual(self.engine.volumes.prune(all=["true"])["VolumesDeleted"], ["named"])
+        self.assertEqual(self.engine.network_prune(label=["nobody"])["NetworksDeleted"], [])
+        with self.assertRaises(coracle.Error):
+            self.engine.images.inspect_remote("127.0.0.1:1/nothing")
+
     def test_images(self) -> None:
         images = self.engine.images
         records: list[dict] = []

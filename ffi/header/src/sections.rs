@@ -143,7 +143,9 @@ const SECTIONS: &[Section] = &[
             "coracle_container_start",
             "coracle_container_attach",
             "coracle_container_stop",
+            "coracle_container_stop_with",
             "coracle_container_restart",
+            "coracle_container_restart_with",
             "coracle_container_kill",
             "coracle_container_pause",
             "coracle_container_unpause",
@@ -239,12 +241,24 @@ const SECTIONS: &[Section] = &[
     Section {
         title: "Registries",
         about: "Images from and to a registry. A library without TLS answers CORACLE_EUNSUPPORTED here.",
-        items: &["coracle_image_pull", "coracle_image_push", "coracle_image_search", "coracle_registry_auth"],
+        items: &[
+            "coracle_image_pull",
+            "coracle_image_push",
+            "coracle_image_search",
+            "coracle_registry_inspect",
+            "coracle_registry_auth",
+        ],
     },
     Section {
         title: "Volumes",
         about: "Directories that outlive the containers that use them.",
-        items: &["coracle_volume_create", "coracle_volume_list", "coracle_volume_inspect", "coracle_volume_remove"],
+        items: &[
+            "coracle_volume_create",
+            "coracle_volume_list",
+            "coracle_volume_inspect",
+            "coracle_volume_remove",
+            "coracle_volume_prune",
+        ],
     },
     Section {
         title: "Networks",
@@ -256,6 +270,7 @@ const SECTIONS: &[Section] = &[
             "coracle_network_connect",
             "coracle_network_disconnect",
             "coracle_network_remove",
+            "coracle_network_prune",
             "coracle_network_release",
             "coracle_network_repair",
         ],
@@ -265,6 +280,7 @@ const SECTIONS: &[Section] = &[
         about: "The engine and its host, the root's health, copies of a root, a dockerd's content.",
         items: &[
             "coracle_engine_info",
+            "coracle_engine_disk_usage",
             "coracle_engine_metrics",
             "coracle_engine_version",
             "coracle_engine_reload",
