@@ -128,7 +128,7 @@ class MainJob(Case):
         container = self.engine.containers.create(self.image, ["sh", "-c", script], StopTimeout=0)
         ready = 0
         for how in [{"signal": "USR1", "grace": -1}, {"signal": signal.SIGUSR1, "grace": -1}, {"grace": None}]:
-            container.start().close()
+            container.start()
             ready += 1
             while len([line for line in container.logs() if line.text == "ready"]) < ready:
                 time.sleep(0.02)
