@@ -1,4 +1,4 @@
-# make demo    the main job on a real image, shown (fresh Debian machine: installs what is missing; needs root)
+# make demo    a build, a network, a push and a pull, and a container's life, shown (fresh Debian machine: installs what is missing; needs root)
 # make test    every test, and the check that nothing was left behind (needs root)
 # make torture the long campaigns: crowds, kills, power cuts, fuzz targets (tests/torture has the variables)
 # make test-vm the suite in an emulated machine with cgroup v2 and every privilege; FILTER="module:: ..."
@@ -22,7 +22,7 @@ PROFILE ?= release
 TARGET ?= $(CARGO_BUILD_TARGET)
 FOR_TARGET = $(if $(TARGET),--target $(TARGET))
 # Where the build of that machine is: asked when a recipe runs, for cargo's configuration may name another directory.
-OUTPUT = $(shell tools/target-dir)$(if $(TARGET),/$(TARGET))
+OUTPUT = $(shell $(if $(CARGO_TARGET_DIR),CARGO_TARGET_DIR='$(CARGO_TARGET_DIR)') tools/target-dir)$(if $(TARGET),/$(TARGET))
 COMMAND = $(OUTPUT)/$(PROFILE:dev=debug)/coracle
 # The command that writes pages and scripts: it runs on this machine.
 HERE = $(if $(TARGET),env -u CARGO_BUILD_TARGET $(CARGO) run -q -p coracle-cli --,$(COMMAND))
@@ -38,7 +38,7 @@ all:
 
 demo:
 	tools/setup demo
-	$(CARGO) build --profile $(PROFILE) -p coracle-cli
+	$(CARGO) build --profile $(PROFILE) $(FOR_TARGET) -p coracle-cli
 	tools/demo $(COMMAND)
 
 test:

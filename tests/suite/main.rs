@@ -14,6 +14,7 @@ mod check;
 mod churn;
 mod cli;
 mod cli_codes;
+mod cli_demo;
 mod cli_format;
 mod cli_names;
 mod cli_prune;
