@@ -75,7 +75,7 @@ class Service(threading.Thread):
             try:
                 container.stop(grace=5)
             except coracle.NotFound:
-                pass  # It has just ended by itself.
+                pass  # The container has just ended by itself.
         self.join()
 
 
@@ -114,7 +114,7 @@ def say(who, text):
 
 
 def main(root, path):
-    wants = []  # What the signals ask for.
+    wants = []  # The signals that came.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda number, _: wants.append(number))
     with coracle.open(root, ephemeral=True) as engine:

@@ -121,7 +121,7 @@ jobs_in_c() {
   gcc -std=gnu11 -Wall -Wextra -Werror -Iinclude -o "$work/jobs" examples/c/jobs.c "-L$libdir" "-Wl,-rpath,$libdir" -lcoracle || return
   output=$(printf '%s\n' 'echo "one"' '# a comment' 'exit 7' 'echo two; echo three >&2' | timeout 600 "$work/jobs" "$work/root" 2)
   has '[2] exit code 7: exit 7' && has '    one' && has '    ! three' && has '3 jobs, 1 failed' || return
-  # Its end takes all jobs along, whatever ends it.
+  # The end of the runner takes all jobs along, whatever ends the runner.
   for _ in 1 2 3 4 5; do echo 'sleep 1000'; done >"$work/list"
   "$work/jobs" "$work/root" 5 <"$work/list" &
   runner=$!
