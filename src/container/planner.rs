@@ -33,7 +33,7 @@ fn parameters(
     host: &DecidedHost,
     net: Namespace,
     in_users: bool,
-    networks: &network::Joined,
+    networks: &network::JoinedEndpoints,
 ) -> Result<Vec<(String, String)>> {
     let mut all = spec::sysctls(host)?;
     if net == Namespace::New {
