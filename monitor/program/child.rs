@@ -205,11 +205,11 @@ impl<'a> Child<'a> {
             BindPart(ops::BindPart { flags, propagation, set, clear, source, part, target }) => {
                 let op = ops::Bind { flags, propagation, set, clear, source, target };
                 self.mounts.bind(op, Some(part.cstr()), &self.tree)
-            },
+            }
             VolumePart(ops::VolumePart { index, flags, set, clear, target, part, name }) => {
                 let op = ops::Volume { index, flags, set, clear, target, name };
                 self.mounts.volume(op, Some(part.cstr()), &self.tree)
-            },
+            }
             OthersDev(op) => self.use_others_dev(op.parts),
             // An operation that this monitor does not know must not be skipped: it may be a restriction.
             _ if step.code < ops::MONITORS => Err(errno(ENOSYS)),
