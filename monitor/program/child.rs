@@ -202,14 +202,8 @@ impl<'a> Child<'a> {
             Net(op) => crate::net::run(op, self.launch.host_link, self.launch.restarts),
             MountHere(op) => self.mounts.mount_here(op, &self.tree),
             Volume(op) => self.mounts.volume(op, None, &self.tree),
-            BindPart(ops::BindPart { flags, propagation, set, clear, source, part, target }) => {
-                let op = ops::Bind { flags, propagation, set, clear, source, target };
-                self.mounts.bind(op, Some(part.cstr()), &self.tree)
-            }
-            VolumePart(ops::VolumePart { index, flags, set, clear, target, part, name }) => {
-                let op = ops::Volume { index, flags, set, clear, target, name };
-                self.mounts.volume(op, Some(part.cstr()), &self.tree)
-            }
+            BindPart(op) => self.mounts.bind_part(op, &self.tree),
+            VolumePart(op) => self.mounts.volume_part(op, &self.tree),
             OthersDev(op) => self.use_others_dev(op.parts),
             // An operation that this monitor does not know must not be skipped: it may be a restriction.
             _ if step.code < ops::MONITORS => Err(errno(ENOSYS)),

@@ -156,6 +156,11 @@ impl<'a> Mounts<'a> {
         Ok(())
     }
 
+    pub fn bind_part(&mut self, op: ops::BindPart, tree: &Tree) -> Step {
+        let ops::BindPart { flags, propagation, set, clear, source, part, target } = op;
+        self.bind(ops::Bind { flags, propagation, set, clear, source, target }, Some(part.cstr()), tree)
+    }
+
     /// `part`: the path below the source that is bound in its place.
     pub fn bind(&mut self, op: ops::Bind, part: Option<&[u8]>, tree: &Tree) -> Step {
         let ops::Bind { flags, propagation, set, clear, .. } = op;
@@ -211,6 +216,11 @@ impl<'a> Mounts<'a> {
         sys::close(at);
         sys::close(mount);
         Ok(())
+    }
+
+    pub fn volume_part(&self, op: ops::VolumePart, tree: &Tree) -> Step {
+        let ops::VolumePart { index, flags, set, clear, target, part, name } = op;
+        self.volume(ops::Volume { index, flags, set, clear, target, name }, Some(part.cstr()), tree)
     }
 
     /// The root of a volume's own mount namespace, or the path `part` below it: every container that uses the volume
