@@ -118,15 +118,8 @@ impl Measured {
     /// Runs a command within a bound; returns how it ended, which is never by a signal.
     #[track_caller]
     pub fn run(&self, bound: u64, words: &[&str], feed: Option<Feed>) -> Run {
-        self.run_with_holes(bound, 0, words, feed)
-    }
-
-    /// Like the function above, for a heap that may have holes: the kernel refuses data beyond the bound and so many bytes more.
-    /// The resident memory is within the bound all the same.
-    #[track_caller]
-    pub fn run_with_holes(&self, bound: u64, holes: u64, words: &[&str], feed: Option<Feed>) -> Run {
         let mode: &[&str] = if bound == SMALL { &["--small-memory"] } else { &[] };
-        let run = command(&self.root, &[mode, words].concat(), self.base + bound + holes, feed);
+        let run = command(&self.root, &[mode, words].concat(), self.base + bound, feed);
         let grown = run.peak.saturating_sub(self.base);
         println!("{words:?}: {:?}, {:.1} MB: {}", run.code, grown as f64 / 1e6, run.said.trim());
         assert!(run.code.is_some(), "{words:?}: ended by a signal: {}", run.said);

@@ -10,10 +10,6 @@ const CHAIN: usize = 4095;
 /// Largest content that the reader keeps in memory; behind other differences, less.
 const IN_MEMORY: usize = 128 << 10;
 
-/// Holes of the heap. The longest chain takes 10.0 MB beside the command in most runs and 14.8 MB in some, as the blocks of its
-/// contents and of the decompressor come to lie; at the moment of the larger number the kernel counts more than 16 MiB.
-const HOLES: u64 = 8 << 20;
-
 /// A difference by the base's name: the first `kept` bytes of the base, then four bytes of its own.
 fn difference(base: &[u8], base_name: &[u8], kept: usize, own: u32) -> (Vec<u8>, Vec<u8>) {
     let content = [&base[..kept], &own.to_be_bytes()].concat();
@@ -50,7 +46,7 @@ fn hoard(objects: usize, chain: usize, size: fn(usize) -> usize) -> (Vec<u8>, [u
 fn fetch(at: &Measured, answer: Vec<u8>, commit: &[u8; 20]) -> Run {
     let server = scripted(vec![GREETING.to_vec(), answer]);
     let remote = format!("http://{}/x.git#{}", server.host(), hex(commit));
-    at.run_with_holes(SMALL, HOLES, &["build", "-q", &remote], None)
+    at.run(SMALL, &["build", "-q", &remote], None)
 }
 
 #[track_caller]
