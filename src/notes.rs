@@ -76,7 +76,7 @@ pub fn set_log(level: LogLevel, sink: Option<LogSink>) {
 }
 
 /// Whether somebody takes notes of this level.
-fn is_taken(level: LogLevel) -> bool {
+pub(crate) fn is_taken(level: LogLevel) -> bool {
     #[cfg(feature = "log")]
     if level_of(level) <= log::max_level() {
         return true;

@@ -6,7 +6,7 @@ mod id;
 use super::{Engine, dirs};
 use crate::error::Result;
 use crate::launch::cgroup::{Hierarchies, HostFacts, host_memory};
-use crate::model::{AddressRange, Event, Info, ListImages, RegistryOptions, StringMap, Version};
+use crate::model::{Event, Info, ListImages, RegistryOptions, StringMap, Version, is_address_range};
 use crate::time::{now_ns, rfc3339_nano};
 use serde_json::{Value, json};
 
@@ -186,7 +186,7 @@ fn registries(options: &RegistryOptions) -> Value {
         own.map(|mirror| format!("{}/", mirror.url.trim_end_matches('/'))).collect()
     };
     let (networks, hosts): (Vec<&String>, Vec<&String>) =
-        options.insecure.iter().partition(|entry| AddressRange::parse(entry).is_some());
+        options.insecure.iter().partition(|entry| is_address_range(entry));
     let mut indexes = serde_json::Map::new();
     let named = options.mirrors.iter().map(|mirror| &mirror.registry);
     for name in named.chain(hosts.iter().copied()) {

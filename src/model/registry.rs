@@ -105,23 +105,34 @@ impl Mirror {
     }
 }
 
-/// Addresses by their leading bits: `10.0.0.0/8`.
+/// An address and a number of leading bits (`10.0.0.0/8`). `None`: the text is not a network, but perhaps a host.
+fn address_range(text: &str) -> Option<(IpAddr, u32)> {
+    let (base, bits) = text.split_once('/')?;
+    let (base, bits) = (base.parse::<IpAddr>().ok()?, bits.parse().ok()?);
+    let most = if base.is_ipv4() { 32 } else { 128 };
+    (bits <= most).then_some((base, bits))
+}
+
+/// Whether a text is a network, and not a host.
+pub(crate) fn is_address_range(text: &str) -> bool {
+    address_range(text).is_some()
+}
+
+/// Addresses by their leading bits.
+#[cfg(feature = "registry")]
 pub(crate) struct AddressRange {
     base: IpAddr,
     bits: u32,
 }
 
+#[cfg(feature = "registry")]
 impl AddressRange {
     /// `None`: the text is not a network, but perhaps a host.
     pub(crate) fn parse(text: &str) -> Option<AddressRange> {
-        let (base, bits) = text.split_once('/')?;
-        let (base, bits) = (base.parse::<IpAddr>().ok()?, bits.parse().ok()?);
-        let most = if base.is_ipv4() { 32 } else { 128 };
-        (bits <= most).then_some(AddressRange { base, bits })
+        address_range(text).map(|(base, bits)| AddressRange { base, bits })
     }
 
     /// Whether an address belongs to the range.
-    #[cfg(feature = "registry")]
     pub(crate) fn holds(&self, address: IpAddr) -> bool {
         let same = |a: u128, b: u128, width: u32| self.bits == 0 || (a ^ b) >> (width - self.bits) == 0;
         match (address, self.base) {

@@ -8,8 +8,11 @@
 use super::slot_locks::{SlotLocks, open};
 use crate::error::{Error, Result};
 use crate::kernel::file;
+use crate::notes::{LogLevel, is_taken, note};
 use coracle_monitor::wire::*;
 pub(crate) use coracle_monitor::wire::{STATE_AFTER_BOOT, STATE_MANUAL, STATE_OOM, STATE_SWEPT, State, Status};
+use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
@@ -30,6 +33,9 @@ pub(crate) struct States {
     /// The locks of callers.
     pub(crate) locks: SlotLocks,
     boot_id: [u8; 16],
+    /// The restarts by policy that were noted, by slot, with the beginning of the container's id; empty while nobody
+    /// takes notes.
+    noted: Mutex<HashMap<u32, ([u8; 8], u32)>>,
 }
 
 /// A container's state as it is known now.
@@ -96,6 +102,7 @@ impl States {
             older_alive: File::open(run.join(ALIVE)).ok(),
             locks: SlotLocks::open(run)?,
             boot_id: boot_id()?,
+            noted: Mutex::default(),
         })
     }
 
@@ -165,7 +172,28 @@ impl States {
                 }
             }
         }
+        self.note_restarts(&now.state, slot, id);
         Ok(now)
+    }
+
+    /// Notes the restarts since the last look: monitors restart containers without a program of the library.
+    fn note_restarts(&self, state: &State, slot: u32, id: &str) {
+        if !is_taken(LogLevel::Info) {
+            return;
+        }
+        let mut noted = self.noted.lock();
+        let before = noted.insert(slot, (state.id, state.restarts));
+        drop(noted);
+        let before = before.filter(|(of, _)| *of == state.id).map_or(0, |(_, restarts)| restarts);
+        if state.restarts > before {
+            note(LogLevel::Info, "container", Some(id), || {
+                format!(
+                    "restart by its policy: {} since the last look, {} in all",
+                    state.restarts - before,
+                    state.restarts
+                )
+            });
+        }
     }
 
     /// The record of this boot as it stands, whether or not its monitor lives.

@@ -49,6 +49,22 @@ fn a_start_and_a_stop_are_noted_and_a_failing_start_tells_its_step_and_errno() {
 }
 
 #[test]
+fn restarts_by_policy_are_noted_at_the_next_look() {
+    let root = Root::new();
+    let policy = json!({ "HostConfig": { "RestartPolicy": { "Name": "on-failure", "MaximumRetryCount": 2 } } });
+    let id = root.create("fails", body(&["sh", "-c", "exit 3"], policy));
+    let lines = noted(&id, || {
+        root.start(&id);
+        let ended = || root.engine.container_inspect(&id, false).expect("inspect");
+        wait_for("the last end", || ended().restart_count == 2 && ended().state.status == "exited");
+    });
+    let noted: Vec<&String> = lines.iter().filter(|line| line.contains("restart by its policy")).collect();
+    assert!(noted.iter().all(|line| line.starts_with("Info container: ")), "{lines:?}");
+    assert!(noted.last().is_some_and(|line| line.contains("2 in all")), "{lines:?}");
+    assert!(noted.len() <= 2, "each is noted once: {lines:?}");
+}
+
+#[test]
 fn the_numbers_count_states_and_work_and_cost_little() {
     let root = Root::new();
     let id = root.sleeper("runs");
