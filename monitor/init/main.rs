@@ -1,7 +1,7 @@
 //! The init of containers that ask for one: it starts the command as its only own child, passes signals on to it, reaps
 //! whatever is left to it, and ends with the command's exit code. `init -- COMMAND [ARG...]`.
 //!
-//! The program holds nothing of the engine: a program like any other of the container, in memory of its own.
+//! The program has no memory or descriptor of the engine: it is a program of the container like any other.
 
 #![no_std]
 #![no_main]
@@ -36,7 +36,7 @@ mod boot {
 
 use sys::{Result, call, nr};
 
-/// Signals that mean a fault of the process itself, and those of terminals that this one ignores: never passed on.
+/// Signals that are never passed on: faults of this process itself, and those of terminals, which it ignores.
 const OWN: [u32; 9] = [4, 5, 6, 7, 8, 11, 31, SIGTTIN, SIGTTOU];
 const SIGTTIN: u32 = 21;
 const SIGTTOU: u32 = 22;

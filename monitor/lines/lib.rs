@@ -49,7 +49,7 @@ fn put(out: &mut [u8], at: &mut usize, text: &[u8]) {
 /// How many newlines there are.
 #[inline(never)]
 pub fn newlines(data: &[u8]) -> u64 {
-    // Sums of bytes over short pieces, which the compiler makes vectors of.
+    // The compiler turns a sum over a short piece into vector instructions.
     data.chunks(192).map(|piece| u64::from(piece.iter().map(|&byte| u8::from(byte == b'\n')).sum::<u8>())).sum()
 }
 
@@ -116,7 +116,7 @@ fn is_plain(byte: u8) -> bool {
     (0x20..0x80).contains(&byte) & (byte != b'"') & (byte != b'\\') & (byte != b'<') & (byte != b'>') & (byte != b'&')
 }
 
-/// Copies what needs no escape, in pieces that the compiler makes vectors of; answers how many bytes.
+/// Copies the bytes that need no escape, in pieces that the compiler turns into vector instructions; answers how many.
 #[inline(always)]
 fn plain_pieces(out: &mut [u8], text: &[u8]) -> usize {
     const PIECE: usize = 16;

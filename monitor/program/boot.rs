@@ -32,7 +32,7 @@ pub extern "C" fn main() -> ! {
     life::run(monitor)
 }
 
-/// The second word of the command line is the library's list of walls that are off, the third one the seconds of
+/// The second word of the command line lists the walls that the library switched off. The third word has the seconds of
 /// [`entry`].
 ///
 /// [`entry`]: crate::entry
@@ -75,7 +75,7 @@ fn reset_process() {
     }
     let _ = sys::prctl(PR_SET_DUMPABLE, 0);
     let _ = sys::prctl(PR_SET_NAME, c"coracle-monitor".as_ptr() as usize);
-    // The kernel's default; 0 would be the host's.
+    // The kernel's default; 0 would keep the slack of the host program.
     let _ = sys::prctl(PR_SET_TIMERSLACK, 50_000);
     let priority = 0u32;
     let every_cpu = [u64::MAX; 16];
@@ -91,12 +91,11 @@ fn reset_process() {
         let _ = sys::call(nr::CHDIR, &[c"/".as_ptr() as usize]);
     }
     reset_limits();
-    // The process must be able to end up in no cgroup of the host's service: the child joins its own; the monitor
-    // stays.
+    // The monitor stays in the cgroup of the host's service; only the child joins the container's.
 }
 
-/// Soft limits are the host program's own business (what it needs for itself); hard ones are the administrator's and
-/// stay. So a container gets what the kernel gives its first process, as far as the hard limits go.
+/// The host program sets soft limits for its own needs; the administrator sets hard limits, which stay. So a container
+/// gets the soft limits that the kernel gives its first process, as far as the hard limits allow.
 fn reset_limits() {
     const STACK: usize = 3;
     const CORE: usize = 4;
@@ -112,7 +111,7 @@ fn reset_limits() {
             limits[0] = match resource {
                 STACK => limits[1].min(8 << 20),
                 CORE => 0,
-                // Not without end: programs that close every possible descriptor would take minutes.
+                // Bounded, because programs that close every possible descriptor would take minutes.
                 NOFILE => limits[1].min(1 << 20),
                 _ => limits[1],
             };
@@ -171,7 +170,7 @@ impl Monitor {
                 },
                 Some(Call::Lease) if count == 1 => {
                     self.supplies.lease.set(fds[0]);
-                    // The kernel tells the end of a lease without a request for events.
+                    // The kernel reports the end of a lease even if no events are requested.
                     sys::epoll_ctl(self.epoll, ADD, fds[0], 0, token(LEASE, 0)).map_err(of_monitor)?;
                 }
                 Some(Call::Go) => return Ok(()),
@@ -229,7 +228,7 @@ impl Monitor {
         if !crate::walls::Wall::NamedSockets.stands() {
             let mut name = *b"\0coracle-\0\0\0\0\0\0\0\0\0\0\0\0";
             crate::text::decimal(&mut name[9..], i64::from(pid));
-            // Left open to the process's end.
+            // The socket stays open until this process ends.
             let _ = sys::listen_at(&name);
         }
         self.execs.listen(self.epoll);

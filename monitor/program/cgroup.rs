@@ -1,4 +1,4 @@
-//! The container's cgroups: made and limited before its first process, asked and removed after its last.
+//! The container's cgroups: made and limited before its first process starts, removed after its last process ended.
 
 use crate::by_kind::of_kind;
 use crate::failure::{self, of_step};
@@ -12,15 +12,15 @@ const MAX_GROUPS: usize = 24;
 
 /// The groups of the container, and their limits.
 pub struct Groups {
-    /// The plan whose operations of groups count.
+    /// The plan that describes the groups.
     limits: InForce,
     /// Files through which a child joins groups of v1: `tasks`.
     files: FdList<MAX_GROUPS>,
     /// The directory of the v2 group.
     unified: Fd,
-    /// The file that freezes, with its NUL.
+    /// The path of the file that freezes the groups, with its NUL.
     freezer: &'static [u8],
-    /// The file that has the number of the OOM killer's kills, with its NUL.
+    /// The path of the file that counts the kills of the OOM killer, with its NUL.
     oom_file: &'static [u8],
 }
 
@@ -33,8 +33,8 @@ impl Groups {
         self.limits = InForce::first(plan);
     }
 
-    /// Makes the directories, writes the limits, opens the files through which a child joins: of the groups that must
-    /// be there before the first process, or of the others (`late`).
+    /// Makes the directories, writes the limits, and opens the files through which a child joins the groups. `late`:
+    /// only the groups that the first process need not have at its start; else only the other groups.
     pub fn make(&mut self, late: bool) -> failure::Step {
         let mut file = ControlFile { path: b"", fd: Fd::NONE };
         let mut are_late = false;
@@ -65,12 +65,11 @@ impl Groups {
         if join { self.open_group(path.cstr()) } else { Ok(()) }
     }
 
-    /// The file through which a child joins the group. A v2 group is joined in the clone itself: a write to its
-    /// `cgroup.procs` waits for every CPU to pass through the scheduler (6 to 13 ms), also where nothing but the
-    /// systemd tree is v2.
+    /// The file through which a child joins the group. A child joins a v2 group by its clone: a write to `cgroup.procs`
+    /// waits until every CPU has passed through the scheduler (6 to 13 ms), even if only the tree of systemd is v2.
     fn open_group(&mut self, path: &[u8]) -> Result<()> {
         let mut dir = Fd::new(sys::openat(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0)?);
-        // `tasks` moves one thread without the lock that cgroup.procs takes; v2 has none.
+        // `tasks` moves one thread without the lock that `cgroup.procs` takes; a v2 group has no `tasks`.
         match sys::openat(dir.raw(), b"tasks\0", O_WRONLY, 0) {
             Err(ENOENT) => {
                 self.unified.set(dir.take());
@@ -99,7 +98,7 @@ impl Groups {
         let mut left = self.files.raw();
         loop {
             let (now, later) = left.split_at(left.len().min(MAX_FDS));
-            // A process that is gone has said why, or its end says it.
+            // If the process is gone, its report or its end gives the reason.
             let _ = sys::send_fds(report, &(later.len() as u32).to_ne_bytes(), now);
             if later.is_empty() {
                 return;
@@ -108,7 +107,7 @@ impl Groups {
         }
     }
 
-    /// Other limits from the next start on: `fds` is the plan. Closes the descriptors.
+    /// Takes limits that count from the next start on: `fds` has their plan. Closes the descriptors.
     pub fn take_limits(&mut self, fds: &[i32]) -> Result<()> {
         let taken = self.map_limits(fds);
         close_all(fds);
@@ -122,7 +121,7 @@ impl Groups {
             sys::unmap(limits);
             bad.failure().errno
         })?;
-        // These two point into the limits that go.
+        // Both paths point into the limits that are unmapped below.
         if let Some(CgroupFreezer { path }) = limits.find() {
             self.freezer = path.cstr();
         }
@@ -142,7 +141,7 @@ impl Groups {
         groups.fold(true, |all, (_, CgroupDir { path, .. })| remove_group(path.cstr()) && all)
     }
 
-    /// Freezes or thaws, and waits until it is so.
+    /// Freezes or thaws the groups, and waits until they are frozen or thawed.
     pub fn freeze(&self, frozen: bool) -> Result<()> {
         let v2 = self.freezer.ends_with(b"cgroup.freeze\0");
         let value: &[u8] = match (v2, frozen) {
@@ -151,8 +150,7 @@ impl Groups {
             (false, true) => b"FROZEN",
             (false, false) => b"THAWED",
         };
-        // v1 stays FREEZING while a process is being made, or when it does not get to run; writing again makes
-        // progress.
+        // A v1 group stays FREEZING while a process is being made or does not get to run. Another write makes it go on.
         const LONGEST_NS: i64 = 5_000_000_000;
         let until = sys::monotonic() + LONGEST_NS;
         while sys::monotonic() < until {
@@ -173,7 +171,8 @@ impl Groups {
     }
 }
 
-/// Kills every process of the plan's groups: for those that no pid namespace ends.
+/// Kills every process of the plan's groups. Without a PID namespace of the container's own, the end of its first
+/// process does not end them.
 pub fn kill_groups(plan: Plan) {
     for (_, CgroupDir { join, path }) in plan.each() {
         if join {
@@ -182,7 +181,7 @@ pub fn kill_groups(plan: Plan) {
     }
 }
 
-/// Removes a group; answers whether it is gone. A process that was reaped leaves its group a moment later.
+/// Removes a group; answers whether it is gone. A process leaves its group a moment after it was reaped.
 fn remove_group(path: &[u8]) -> bool {
     let mut gone = false;
     for _ in 0..50 {
@@ -245,7 +244,7 @@ impl ControlFile {
             self.fd = Fd::new(sys::openat(AT_FDCWD, path, O_WRONLY, 0)?);
             self.path = path;
         }
-        // A control file takes a value in one write, wherever in the file.
+        // A control file takes a value in one write, at any position.
         match sys::write(self.fd.raw(), value)? {
             length if length == value.len() => Ok(()),
             _ => Err(EIO),

@@ -1,12 +1,12 @@
-//! The child between clone and exec: walks the plan, decides nothing.
+//! The child between clone and exec walks the plan, and decides nothing.
 //!
 //! The child runs in its own copy of the monitor's memory and ends in execve, or in a report of the step that failed.
 //! Targets inside the root are resolved by openat2 from the root's descriptor, so that nothing in an image leads out of
 //! it.
 //!
-//! Where others live in the PID namespace of the new process ([`Launch::enters`]), the child is a helper that stays in
-//! the host's, where no container sees it. It takes every step that takes rights, gives up the rights, and makes the
-//! process that the others see as its last deed ([`Child::appear`]).
+//! If other processes live in the PID namespace of the new process ([`Launch::enters`]), the child is a helper: it
+//! stays in the PID namespace of the host, where no container sees it. The helper does every step that needs rights,
+//! gives up the rights, and makes the process that the others see as its last step ([`program`]).
 
 mod arrival;
 mod covers;
@@ -42,7 +42,7 @@ const TIOCSCTTY: usize = 0x540e;
 /// The parts that the monitor prepared for a child.
 pub struct Launch<'a> {
     pub plan: Plan<'a>,
-    /// Where failures go, and the terminal's master; its end means success.
+    /// The socket for reports; if it ends without a failure, the program runs.
     pub report: i32,
     /// Standard streams that are not a terminal: ends of the monitor's own pipes, or -1.
     pub stdio: [i32; 3],
@@ -50,7 +50,7 @@ pub struct Launch<'a> {
     pub direct: [bool; 3],
     /// `tasks` or `cgroup.procs` files to write `0` into.
     pub cgroups: &'a [i32],
-    /// A start: while the first steps are done the monitor makes more cgroups, and the worker.
+    /// A start: the monitor makes more cgroups, and the worker, while the child does its first steps.
     pub starts: bool,
     pub namespaces: &'a [i32],
     /// Mount namespaces of volumes.
@@ -58,13 +58,13 @@ pub struct Launch<'a> {
     pub tty: bool,
     pub rows: u16,
     pub cols: u16,
-    /// For an exec: the container's first process, and its `/dev/pts`.
+    /// For an exec: the pidfd of the container's first process, and the container's `/dev/pts`.
     pub init: i32,
     pub devpts: i32,
-    /// A netlink socket of the route family outside the container; -1: there is none.
+    /// A netlink socket of the route family outside the container; -1 if there is none.
     pub host_link: i32,
     pub restarts: u32,
-    /// The process is born among others, in a PID namespace that is not made with it: a helper walks the plan for it.
+    /// The process comes into a PID namespace that is there already: a helper walks the plan for it.
     pub enters: bool,
     /// The processes in that namespace are not of this container alone.
     pub others: bool,
@@ -99,10 +99,10 @@ impl Launch<'static> {
     };
 }
 
-/// The monitor's word that the worker has given its rights up: no count of groups that are still to come.
+/// The monitor's message that the worker has given up its rights. No message about groups has this number.
 pub const WORKER_CONFINED: [u8; 4] = u32::MAX.to_ne_bytes();
 
-/// The steps by what they are about.
+/// The parts of a child, each with its own steps.
 struct Child<'a> {
     launch: &'a Launch<'a>,
     arrival: Arrival,
@@ -151,7 +151,8 @@ impl<'a> Child<'a> {
             {
                 self.arrival.join_groups()?;
             }
-            // Before its own filter, which may not know the call, and before others see it.
+            // This comes before the process sets its own filter, which may forbid the call, and before other processes
+            // see it.
             if step.is::<ops::Identity>() || step.is::<ops::Exec>() {
                 self.arrival.await_worker()?;
             }
@@ -247,7 +248,8 @@ impl<'a> Child<'a> {
 
     /// Enters namespaces of the container's first process.
     fn enter(&mut self, kinds: u32) -> Step {
-        // The children live in a PID namespace that is entered, and only the host has the rights to enter it.
+        // The children of this process live in the PID namespace that it enters, and only the host has the rights to
+        // enter it.
         let pids = if self.launch.enters { CLONE_NEWPID } else { 0 };
         os(sys::setns(self.launch.init, u64::from(kinds) | pids))?;
         if u64::from(kinds) & CLONE_NEWUSER != 0 {

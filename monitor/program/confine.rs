@@ -1,8 +1,8 @@
-//! The worker's rights, given up for good: before it reads a byte that a container made.
+//! The worker gives up its rights for good, before it reads a byte that a container made.
 //!
-//! No capabilities, also none that a program could get; a filter of the calls that it makes (`src/filter.rs`); of files
-//! it can open those of the run directory, for reading. No process of a container descends from it, so that nothing of
-//! this is inherited by one.
+//! The worker has no capabilities, and no program can give it any; a filter allows only the calls that it makes
+//! (`src/filter.rs`); it can open only the files of the run directory, for reading. No process of a container descends
+//! from it, so none inherits these limits.
 
 use crate::filter::{Filter, Instruction, Rule};
 use crate::sys::{self, *};
@@ -18,8 +18,8 @@ pub fn enter_root(dir: i32) -> Result<()> {
     unsafe { sys::call(nr::CHROOT, &[c".".as_ptr() as usize]) }.map(|_| ())
 }
 
-/// Gives all rights up but for the calls of the list; `readable`: the directory below which files may be read, or below
-/// 0.
+/// Gives up all rights except the calls of the list. `readable`: the directory below which files may be read; below 0
+/// if no file may be read.
 pub fn give_up(rules: &[Rule], readable: i32) -> Result<()> {
     if !Wall::ConfinedWorker.stands() {
         return Ok(());
@@ -27,7 +27,7 @@ pub fn give_up(rules: &[Rule], readable: i32) -> Result<()> {
     drop_capabilities()?;
     const PR_SET_NO_NEW_PRIVS: usize = 38;
     sys::prctl(PR_SET_NO_NEW_PRIVS, 1)?;
-    // Where the kernel has no Landlock, the filter and the root are the wall.
+    // If the kernel has no Landlock, the filter and the root are the only wall.
     let _ = fence(readable);
     load(&Filter::of(rules))
 }
@@ -35,7 +35,7 @@ pub fn give_up(rules: &[Rule], readable: i32) -> Result<()> {
 fn drop_capabilities() -> Result<()> {
     const PR_CAPBSET_DROP: usize = 24;
     const VERSION_3: u32 = 0x2008_0522;
-    // The kernel knows fewer: the first that it does not know ends the list.
+    // The first number that the kernel does not know ends the list.
     for capability in 0..64 {
         if sys::prctl(PR_CAPBSET_DROP, capability).is_err() {
             break;
@@ -47,15 +47,14 @@ fn drop_capabilities() -> Result<()> {
     unsafe { sys::call(nr::CAPSET, &[head.as_ptr() as usize, none.as_ptr() as usize]) }.map(|_| ())
 }
 
-/// Landlock: files are read below one directory, and nothing else is done with any.
+/// Landlock allows reads of files below one directory, and nothing else.
 fn fence(readable: i32) -> Result<()> {
     const READ_FILE: u64 = 1 << 2;
     const VERSION: usize = 1;
     const PATH_BENEATH: usize = 1;
     // SAFETY: no pointers.
     let version = unsafe { sys::call(nr::LANDLOCK_CREATE_RULESET, &[0, 0, VERSION]) }?;
-    // Rights of the first version, and those that came with later ones: refer, truncate, and ioctl of devices with the
-    // fifth.
+    // All rights that each version knows: later versions added refer, truncate, and (with the fifth) ioctl of devices.
     let handled: u64 = match version {
         1 => (1 << 13) - 1,
         2 => (1 << 14) - 1,

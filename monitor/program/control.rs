@@ -1,4 +1,4 @@
-//! The control socket: one request a message, one answer (an exec gives two).
+//! The control socket: each message has one request, and gets one answer (an exec gets two).
 
 use crate::clients::{Clients, Waits};
 use crate::fd::{Fd, close_all};
@@ -19,7 +19,7 @@ pub struct Control {
     epoll: i32,
     listener: Fd,
     clients: Clients,
-    /// `STATE_*`, which every answer brings.
+    /// `STATE_*`: every answer has these flags.
     pub flags: u32,
 }
 
@@ -52,7 +52,8 @@ impl Control {
             let fd = match sys::accept(self.listener.raw()) {
                 Ok(fd) => fd,
                 Err(EAGAIN) => return,
-                // No descriptor is left for the client: it stays in the queue, and the monitor does not spin for it.
+                // No descriptor is left for the client, which stays in the queue. The pause keeps the monitor from
+                // spinning.
                 Err(_) => return sys::sleep(ACCEPT_PAUSE),
             };
             match self.clients.add(fd) {
@@ -60,14 +61,14 @@ impl Control {
                     self.drop_client(slot);
                 }
                 Some(_) => {}
-                // Full: the client sees the connection end, and tries again.
+                // The table is full: the client sees that the connection ends, and tries again.
                 None => sys::close(fd),
             }
         }
     }
 
-    /// Receives a client's message: its length, and how many descriptors came with it. None: there is none, or the
-    /// client is gone.
+    /// Receives a client's message: its length, and how many descriptors came with it. None if there is no message, or
+    /// the client is gone.
     pub fn receive(
         &mut self,
         slot: usize,
@@ -133,7 +134,8 @@ impl Control {
         }
     }
 
-    /// Everybody who waits for the end, or for the last one (`last`), learns the exit code.
+    /// Sends the exit code to each client that waits for the end of a run, and if this was the last run (`last`), to
+    /// each client that waits for that.
     pub fn answer_waiters(&mut self, last: bool, code: i32) {
         while let Some(slot) = self.clients.take_waiting(last) {
             self.answer(slot, 0, code);

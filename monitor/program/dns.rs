@@ -104,7 +104,7 @@ impl Dns {
         self.forwarder.close();
     }
 
-    /// When a resolver's patience ends; 0: none is waited for.
+    /// When a resolver's patience ends; 0 if none is waited for.
     pub fn due(&self) -> i64 {
         self.forwarder.due()
     }

@@ -1,7 +1,8 @@
-//! How many seconds a process may take from its appearance among others to its program: [`APPEARANCE_LIMIT_S`].
+//! How many seconds may pass between the moment when other processes can see a new process and the start of its
+//! program: [`APPEARANCE_LIMIT_S`].
 //!
-//! A test build (feature `attacks`) takes another number, for tests that look at such processes and are not about
-//! the limit: on a slow machine a look alone takes longer. In every other build the number is a constant.
+//! A test build (feature `attacks`) can set another number, for tests that inspect such a process and do not test the
+//! limit: on a slow machine the inspection alone takes longer. In every other build the number is a constant.
 
 #[cfg(not(feature = "attacks"))]
 pub use fixed::limit;

@@ -1,5 +1,5 @@
-//! Further processes in the container: started on request, reaped, their end written to the file that the request
-//! brought.
+//! Further processes in the container: they are started on request and reaped, and their end is written into the file
+//! that the request brought.
 
 use crate::cgroup::Groups;
 use crate::child::{self, Launch};
@@ -23,10 +23,10 @@ use crate::timers;
 use crate::walls::Wall;
 use crate::wire::*;
 
-/// How long after a further process its memory is kept for the next one.
+/// How long the stack that a further process took is kept for the next one.
 const TIDY_NS: i64 = 1_000_000_000;
 
-/// The other parts of the monitor that further processes are about.
+/// The other parts of the monitor that further processes need.
 pub struct Around<'a> {
     pub link: &'a mut Link,
     pub record: &'a mut Record,
@@ -65,7 +65,7 @@ pub struct Request<'a> {
     pub id: &'a [u8],
 }
 
-/// The end of a health check: its exit code or why there is none, and how much it wrote.
+/// The end of a health check: its exit code, or the reason that it has none, and how much it wrote.
 pub struct CheckEnd {
     pub result: core::result::Result<i32, Failure>,
     pub written: u32,
@@ -73,10 +73,10 @@ pub struct CheckEnd {
 
 pub struct Execs {
     epoll: i32,
-    /// When the stack that a further process took is given back, by the monotonic clock; 0: it was.
+    /// When the stack that a further process took is given back, by the monotonic clock; 0 if it was given back.
     tidy_at: i64,
     check: Option<CheckEnd>,
-    /// The last one is the health check's.
+    /// The last place belongs to the health check.
     execs: [Exec; MAX_EXECS + 1],
 }
 
@@ -88,11 +88,11 @@ struct Exec {
     state_file: Fd,
     /// The exec instance's id, if the request said it.
     id: [u8; 64],
-    /// Slot of the client that asked, and is still there.
+    /// The slot of the client that asked, as long as the client is there.
     client: Option<usize>,
     plan: Plan<'static>,
     master: Fd,
-    /// The sink for the output, while a terminal is not there yet.
+    /// The client's descriptor for output, until the terminal is there.
     terminal_sink: Fd,
     terminal_input: Fd,
 }
@@ -132,10 +132,10 @@ impl Execs {
         self.epoll = epoll;
     }
 
-    /// Starts a process: descriptors are the plan, the state file, and the streams of the session. Takes them all. The
-    /// answers come later, unless it fails.
+    /// Starts a process: `fds` has the plan, the state file, and the streams of the session, and all are taken. The
+    /// answers come later, unless the start fails here.
     pub fn start(&mut self, request: Request, home: &Home, fds: &[i32], link: &mut Link) -> Step {
-        // Descriptors that have found a new owner are taken out.
+        // A descriptor that has a new owner is taken out of this list.
         let mut left = [-1; MAX_FDS];
         left[..fds.len()].copy_from_slice(fds);
         let result = self.try_start(request, home, &mut left[..fds.len()], link);
@@ -170,7 +170,7 @@ impl Execs {
                 }
                 let input = request.session.place(0).filter(|_| !is_tty(plan) && !request.session.is_direct(0));
                 if let Some(at) = input {
-                    // If no room is left the process has no input; it runs.
+                    // If there is no room for it, the process runs without input.
                     let _ = streams::add_input(link, take(&mut fds[2 + at]), of_exec(index), true);
                 }
                 os(self.watch(index, progress, report))
@@ -253,12 +253,12 @@ impl Execs {
         }
     }
 
-    /// When something is due: a process has taken too long, or memory is given back; 0: nothing is.
+    /// When a process has taken too long, or memory is to be given back; 0 if nothing is due.
     pub fn due(&self) -> i64 {
         timers::earliest(self.execs.iter().map(|exec| exec.progress.deadline).chain([self.tidy_at]))
     }
 
-    /// Ends the processes that have taken too long on their way: a stopped process holds up nobody.
+    /// Ends the processes that took too long to start, so that a stopped process holds up nobody.
     pub fn tick(&mut self, now: i64, around: &mut Around) {
         if timers::is_due(self.tidy_at, now) {
             self.tidy_at = 0;
@@ -280,13 +280,13 @@ impl Execs {
         }
     }
 
-    /// Whether a process is on its way into the container: frozen there, it could not report how that went.
+    /// Whether a process is on its way into the container. If it were frozen there, it could not report its start.
     pub fn is_launching(&self) -> bool {
         self.execs.iter().any(|exec| exec.used && exec.report.is_open())
     }
 
-    /// Takes a report of a helper, or of the process that it made; answers whether there was one. Others may have a
-    /// hand in the process: its reports say only how it goes on.
+    /// Takes a report of a helper, or of the process that it made; answers whether there was one. Other processes may
+    /// control the process, so its reports only say whether it is ready or has failed.
     pub fn report(&mut self, index: usize, around: &mut Around) -> bool {
         let mut message = [0u8; REPORT_LEN];
         let mut fds = [-1; MAX_FDS];
@@ -327,8 +327,8 @@ impl Execs {
         exec.report.close();
         let launched = exec.progress.launched();
         sys::unmap(core::mem::replace(&mut exec.plan, Plan::EMPTY).bytes());
-        // A failure is written before it is answered: a client that learns of it finds the code, though the child may
-        // not be reaped yet.
+        // A failure is written before it is answered: a client that learns of the failure finds the code, even if the
+        // child is not reaped yet.
         let (phase, code) = if launched.is_ok() { (1, 0) } else { (2, NOT_STARTED) };
         exec.write(phase, code, around.record);
         if let Some(client) = exec.client {
@@ -352,14 +352,15 @@ impl Execs {
             return self.finish(index, around);
         }
         if self.find(pid).is_none() {
-            // A short life may be over before its helper's report was read.
+            // A process may end before the report of its helper was read.
             for index in 0..self.execs.len() {
                 while self.report(index, around) {}
             }
         }
         if let Some(index) = self.find(pid) {
             self.execs[index].progress.ended(code);
-            // The report is there; if the process left its end of the socket to somebody, nobody is waited for.
+            // All its reports are there by now. Another process may still hold its end of the socket, but the monitor
+            // does not wait for that one.
             while self.report(index, around) {}
             if self.execs[index].report.is_open() {
                 self.launched(index, around);
@@ -376,7 +377,7 @@ impl Execs {
         streams::drop_inputs(around.link, of_exec(index));
         if let Ok(code) = result {
             let extras = [(&b"exitCode"[..], Value::Number(i64::from(code))), (b"execID", Value::Text(&exec.id))];
-            // The asking program may have an older library, which says no id.
+            // The program that asked may use an older library, which sends no id.
             let known = if exec.id[0] == 0 { 1 } else { 2 };
             around.record.event(b"exec_die", b"", &extras[..known]);
             if let Some(client) = exec.client {
@@ -384,7 +385,7 @@ impl Execs {
             }
         }
         exec.free();
-        // Not at once: another one may follow, and would take it again.
+        // The stack is not given back at once, because the next process would take it again.
         self.tidy_at = sys::monotonic() + TIDY_NS;
         if index == CHECK {
             self.check = Some(CheckEnd { result, written: streams::end_check_output(around.link) });
@@ -460,7 +461,7 @@ fn make_pipes(owner: u32, session: Session, fds: &mut [i32], ends: &mut [i32; 3]
             *end = take(&mut fds[at]);
         }
     }
-    // First the orders that are answered: after them a worker that died is known.
+    // The orders that get an answer come first: after them the monitor knows whether the worker died.
     for stream in [1, 2] {
         if let (false, Some(at)) = (session.is_direct(stream), session.place(stream)) {
             let pipe = sys::pipe2(0)?;
@@ -477,8 +478,7 @@ fn make_pipes(owner: u32, session: Session, fds: &mut [i32], ends: &mut [i32; 3]
     Ok(())
 }
 
-/// Makes the helper with the process's ends of the streams, which stay open here; the walls decide whether the helper
-/// is there, or the process itself at once.
+/// Makes the helper, or with the wall off the process itself. The process's ends of the streams stay open here.
 fn fork(plan: Plan, stdio: [i32; 3], direct: [bool; 3], home: &Home) -> Result<(Progress, Fd)> {
     let header = plan.header().ok_or(EINVAL)?;
     let helped = Wall::EnterConfined.stands();

@@ -1,4 +1,4 @@
-//! Descriptors that are closed when their owner goes.
+//! Descriptors that are closed when their owner is dropped.
 
 use crate::sys;
 
@@ -13,7 +13,7 @@ impl Fd {
         Fd(fd)
     }
 
-    /// The number, for calls; the descriptor stays here. Below 0: there is none.
+    /// The number, for calls; the descriptor stays here. Below 0 if there is none.
     pub const fn raw(&self) -> i32 {
         self.0
     }
@@ -57,7 +57,7 @@ pub struct FdList<const N: usize> {
 impl<const N: usize> FdList<N> {
     pub const NONE: FdList<N> = FdList { fds: [-1; N], count: 0 };
 
-    /// Adds a descriptor. One for which there is no room is closed: E2BIG.
+    /// Adds a descriptor. If there is no room, closes it and fails with E2BIG.
     pub fn push(&mut self, fd: i32) -> sys::Result<()> {
         match self.fds.get_mut(self.count) {
             Some(place) => {
@@ -103,7 +103,7 @@ pub fn close_all(fds: &[i32]) {
     fds.iter().copied().filter(|&fd| fd >= 0).for_each(sys::close);
 }
 
-/// Opens a descriptor's file again, with a description of its own.
+/// Opens the file of a descriptor again, so that both have their own flags and position.
 pub fn reopen(fd: i32, flags: u32) -> sys::Result<i32> {
     let mut path = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
     crate::text::decimal(&mut path[14..], i64::from(fd));

@@ -1,4 +1,4 @@
-//! gzip, to a file: the codes are made by `src/deflate.rs`.
+//! Writes gzip into a file; `src/deflate.rs` makes the codes.
 
 use crate::deflate::{self, BUFFER, TABLE};
 use crate::sys::{self, Result};

@@ -1,7 +1,7 @@
 //! The health check: a process like an exec'd one, started now and then; its exit code is the container's health.
 //!
-//! One runs at a time, in an exec place of its own. Its result goes into the file `health` of the run directory, the
-//! consequence into the state record, changes into the journal.
+//! One check runs at a time, in a place of its own among the further processes. Its result goes into the file `health`
+//! of the run directory, the health into the state record, and a change of the health into the journal.
 
 use crate::checkup::{Checks, Condition};
 use crate::events::Value;
@@ -24,7 +24,7 @@ pub struct Health {
     abandoned: bool,
     id: [u8; 64],
     result: HealthResult,
-    /// Results ever, once the file was read.
+    /// How many results there ever were, once the file was read.
     count: u64,
     file: Fd,
 }
@@ -41,7 +41,7 @@ impl Health {
         }
     }
 
-    /// Reads what is checked, and when. An error says why the plan of the check is invalid.
+    /// Reads the command of the check, and its times. An error says why the plan of the check is invalid.
     pub fn configure(&mut self, op: ops::Health<'static>) -> core::result::Result<(), Bad> {
         let time = |nanos| i64::try_from(nanos).unwrap_or(i64::MAX).min(i64::MAX / 4);
         (self.checks.interval, self.checks.timeout) = (time(op.interval), time(op.timeout));
@@ -74,8 +74,8 @@ impl Health {
         record.state.health == HEALTH_STARTING && sys::now() - record.state.started_ns < self.start_period
     }
 
-    /// No checks for now: the container is frozen or ended. It counts as unhealthy meanwhile, as dockerd has it.
-    /// `runs`: a check runs; answers whether it is to be killed.
+    /// Stops the checks: the container is frozen or ended. Meanwhile it counts as unhealthy, as with dockerd. `runs`: a
+    /// check runs now. Answers whether that check is to be killed.
     pub fn stop(&mut self, record: &mut Record, runs: bool) -> bool {
         if self.plan.is_none() {
             return false;
@@ -86,12 +86,12 @@ impl Health {
         runs
     }
 
-    /// The check that runs has taken too long, and is killed.
+    /// The check that runs took too long, and will be killed.
     pub fn is_overdue(&mut self) {
         self.result.failure.detail = DETAIL_TIMEOUT;
     }
 
-    /// A check begins: its plan and its id. None: there is nothing to check.
+    /// A check begins: its plan and its id. None if there is nothing to check.
     pub fn begin(&mut self, now: i64, record: &Record) -> Option<(Plan<'static>, [u8; 64])> {
         let plan = self.plan?;
         self.id = new_id();
@@ -111,7 +111,7 @@ impl Health {
             return;
         }
         let mut result = HealthResult { output: end.written, ..self.result };
-        // A check that was killed for its time may not have begun yet: the time is the reason all the same.
+        // A check that took too long may not have begun when it was killed. Even then, the time is the reason.
         if let Err(failure) = end.result
             && result.failure.detail != DETAIL_TIMEOUT
         {
@@ -139,7 +139,7 @@ impl Health {
         }
     }
 
-    /// Into the ring: the result first, then the count that makes it one of the last.
+    /// Writes a result into the ring, and then the count, which makes it one of the last results.
     fn keep(&mut self, mut result: HealthResult, run_dir: i32, link: &mut Link) {
         if !self.file.is_open() {
             let flags = O_RDWR | O_CREAT | O_NOFOLLOW;
@@ -160,7 +160,7 @@ impl Health {
     }
 }
 
-/// In memory of its own: the process of a check sees nothing of the plan that it stands in.
+/// A copy in memory of its own, so that the process of a check sees nothing of the container's plan.
 fn own_copy(plan: &'static [u8]) -> &'static [u8] {
     match sys::map_memory(plan.len().max(1)) {
         Ok(memory) => {

@@ -13,7 +13,7 @@ pub struct Inputs {
     epoll: i32,
     launcher: Launcher,
     inputs: [Input; MAX_INPUTS],
-    /// Where input goes, by owner: descriptors plus one; 0: none.
+    /// The process's end of the input of each owner: a descriptor plus one; 0 if there is none.
     targets: [i32; OWNERS],
     /// The container runs: its input is read.
     enabled: bool,
@@ -146,7 +146,7 @@ impl Inputs {
         }
     }
 
-    /// Hands on what was read; false when the process does not take it now.
+    /// Writes what was read to the process. Answers false if the process does not take it now.
     fn write(&mut self, slot: usize) -> bool {
         let owner = self.inputs[slot].owner;
         let target = self.target(owner);
@@ -164,7 +164,7 @@ impl Inputs {
                     let _ = sys::epoll_ctl(epoll, ADD, target, EPOLLOUT, token(TARGET, owner));
                     return false;
                 }
-                // The process closed its input: what comes is dropped.
+                // The process closed its input: further input is dropped.
                 Err(_) => (input.from, input.to) = (0, 0),
             }
         }
@@ -191,7 +191,7 @@ impl Inputs {
         }
     }
 
-    /// The client's input has ended: once all of it is written, the process's has too where that is wanted.
+    /// The client's input has ended. If the client wanted that, the process's input ends once all is written.
     fn finish(&mut self, slot: usize) {
         let epoll = self.epoll;
         let input = &mut self.inputs[slot];
@@ -208,13 +208,13 @@ impl Inputs {
         }
     }
 
-    /// The end of any input that is open now is the process's.
+    /// The end of each input that is open now ends the process's input.
     pub fn end_with(&mut self, owner: u32) {
         let open = self.inputs.iter_mut().filter(|input| input.owner == owner && input.buffer.is_some());
         open.for_each(|input| input.once = true);
     }
 
-    /// Ends the process's input, of which the launcher keeps a copy where it is the container's.
+    /// Ends the process's input. The launcher keeps a copy of the container's, and is told.
     fn end_target(&mut self, owner: u32) {
         self.close_target(owner);
         if owner == CONTAINER {

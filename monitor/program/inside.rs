@@ -4,7 +4,7 @@ use crate::fd::Fd;
 use crate::sys::{self, *};
 
 pub struct Inside {
-    /// The pidfd of the container's first process; below 0: there is none.
+    /// The pidfd of the container's first process; below 0 if there is none.
     pub pidfd: i32,
     /// The network goes on without a process in it.
     pub goes_on: bool,

@@ -16,7 +16,7 @@ use crate::userns::{self, Made};
 use crate::walls::Wall;
 use crate::wire::*;
 
-/// The descriptors of the first process, closed here once it has them or will never have them.
+/// The descriptors of the first process. They are closed here once the process has them, or if it will never have them.
 struct Given {
     /// The standard streams.
     ends: [i32; 3],
@@ -50,7 +50,7 @@ impl Monitor {
         let kept = self.network.keep(plan, child.0, &given.made, (&self.record, &mut self.link)).map_err(of_monitor);
         drop(given);
         let mut appeared = 0;
-        // The slow work of both is done at the same time.
+        // The monitor and the first process do their slow work at the same time.
         let first = match kept.and_then(|()| self.bring_up(report.raw(), child, &mut appeared)) {
             Ok(()) => first_of(child, appeared),
             Err(failure) => {
@@ -73,7 +73,8 @@ impl Monitor {
         self.groups.hand(report);
         self.link.start().map_err(of_monitor)?;
         self.link.await_confined().map_err(|errno| of_step(STEP_WORKER, errno))?;
-        // Without this message the first process does not come to its program. A process that is gone has said why.
+        // The first process waits for this message before it executes its program. If the process is gone, it has
+        // reported why.
         let _ = sys::send_fds(report, &child::WORKER_CONFINED, &[]);
         if self.may_keep_mounts() {
             self.process.mounts.set(sys::mounts_of(pidfd));
@@ -82,14 +83,15 @@ impl Monitor {
         await_child(report, pid, appeared, &mut |handed| take_handed(process, link, handed))
     }
 
-    /// Whether nobody waits for the mounts to go: mounts that are bound from the host's tree go with the process.
+    /// Whether the mounts may outlive the process. Mounts that are bound from the host's tree must go with it, because
+    /// the host may wait to unmount their source.
     fn may_keep_mounts(&self) -> bool {
         let plan = self.link.plan();
         plan.each::<ops::Bind>().all(|(_, bind)| bind.flags & BIND_OWN != 0)
             && plan.each::<ops::BindPart>().all(|(_, bind)| bind.flags & BIND_OWN != 0)
     }
 
-    /// Clones the first process: its pid and pidfd. The descriptors for it are in `given`, however far this came.
+    /// Clones the first process; answers its pid and pidfd. `given` has the descriptors for it, also after a failure.
     fn fork_first(&mut self, given: &mut Given) -> Outcome<(i32, i32)> {
         let plan = self.link.plan();
         let tty = self.header.flags & FLAG_TTY != 0;
@@ -104,7 +106,7 @@ impl Monitor {
             given.host_link.set(sys::netlink(sys::NETLINK_ROUTE).map_err(of_monitor)?);
         }
         let pids = plan.each::<ops::JoinNs>().find(|(_, join)| u64::from(join.kind) == CLONE_NEWPID);
-        // With the wall off the child itself is made in there.
+        // With the wall off, the child itself is made in that PID namespace.
         let mut home = Fd::NONE;
         if let (Some((step, join)), false) = (&pids, Wall::EnterConfined.stands()) {
             home.set(sys::openat(AT_FDCWD, b"/proc/self/ns/pid\0", O_RDONLY, 0).map_err(of_monitor)?);
@@ -185,8 +187,8 @@ fn take_handed(process: &mut Process, link: &mut Link, handed: Handed) {
         Handed::DevPts(fd) => process.devpts.set(fd),
         Handed::Dns(which, fd) => sockets::take_resolver(link, which, fd),
         Handed::Terminal(master) => {
-            // A descriptor of its own: the one that is read is closed when every process of the container has closed
-            // the terminal, and its number may then be of another file.
+            // This is a copy, because the descriptor that is read is closed when every process of the container has
+            // closed the terminal. Its number may then belong to another file.
             process.master.set(sys::dup_from(master, 0).unwrap_or(-1));
             sys::set_nonblocking(master);
             if let Ok(stdin) = sys::dup_from(master, 0) {

@@ -142,7 +142,7 @@ impl Monitor {
     /// Passes the end of a health check on, if one has ended.
     fn check_ended(&mut self) {
         if let Some(end) = self.execs.take_check() {
-            // The end of the container takes a check along: that does not count.
+            // A check that ended with the container does not count.
             let with_container = !self.process.runs() || end.result != Ok(0) && self.process.is_exiting();
             self.health.ended(end, with_container, &mut self.record, &mut self.link);
         }
@@ -186,7 +186,7 @@ impl Monitor {
         }
     }
 
-    /// The first start failed: nothing ran, nothing stays, the library knows why.
+    /// The first start failed: nothing ran, everything is removed, and the library is told why.
     fn start_failed(&mut self, failure: Failure) -> ! {
         self.stop_streams();
         self.groups.remove(self.link.plan());
@@ -240,7 +240,7 @@ impl Monitor {
         self.link.files.child_ended(pid);
     }
 
-    /// The first process ended, and with it every other of its pid namespace.
+    /// The first process ended, and with it every other process of its PID namespace.
     fn ended(&mut self, code: i32) {
         self.end_health();
         self.process.ended();
@@ -299,7 +299,7 @@ impl Monitor {
         }
     }
 
-    /// Watches for kills from now on; one that came before is announced at once.
+    /// Watches for kills of the OOM killer from now on, and announces at once one that came before.
     fn watch_oom(&mut self) {
         self.oom.watch(self.epoll);
         self.check_oom();
@@ -332,14 +332,14 @@ impl Monitor {
         self.control.answer_waiters(last, self.record.state.exit_code);
     }
 
-    /// The container has ended for good: that is recorded before the clients that wait are answered. Addresses and
-    /// ports, which others may want at once, are free by then, too. A start or a removal of the container waits for the
-    /// lock, and so for all that is released here.
+    /// The container has ended for good. This is recorded before the waiting clients get their answers; by then the
+    /// addresses and ports are free too, because other containers may want them at once. A start or a removal of the
+    /// container waits for the lock, and so for everything that is released here.
     fn finish(&mut self) -> ! {
         if self.record.state.status() != Status::Exited {
             self.record.set_status(Status::Exited, true);
         }
-        // Every process in it ended with it; those that are not reaped yet are reaped now.
+        // Every process of the container ended with it. The children that are not reaped yet are reaped now.
         while let Some((pid, status)) = sys::reap() {
             self.child_ended(pid, status);
         }
@@ -357,7 +357,7 @@ impl Monitor {
         self.linger()
     }
 
-    /// Clients alone are left, with output that they have not taken yet.
+    /// Only clients are left, with output that they have not taken yet.
     fn linger(&mut self) -> ! {
         self.process.mounts.close();
         self.process.root.close();

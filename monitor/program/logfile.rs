@@ -1,5 +1,5 @@
-//! The file of the log that is being written. Which file is the next one, and what the older ones are called, is the
-//! launcher's to say (`rotate`): the one that writes can name no file.
+//! The file of the log that is being written. The launcher opens the next file and names the older ones (`rotate`),
+//! because the worker, which writes, can name no file.
 
 use crate::jsonlog::{LINE, Log, Records};
 use crate::launcher::Launcher;
@@ -13,7 +13,7 @@ pub struct LogFile {
     pub launcher: Launcher,
     pub max_size: u64,
     pub size: u64,
-    /// Records in the file; not known of one that an earlier worker began.
+    /// How many records the file has; none if an earlier worker began the file, and they were not counted yet.
     pub records: Option<u64>,
 }
 
@@ -26,7 +26,7 @@ impl Records for LogFile {
         self.max_size > 0 && self.size + more as u64 >= self.max_size
     }
 
-    /// Of a record that was half written the half is cut off again, so that the file stays records alone.
+    /// A record that was partly written is cut off again, so that the file has whole records alone.
     fn append(&mut self, data: &[u8]) -> u64 {
         let mut done = 0;
         while done < data.len() {

@@ -1,29 +1,32 @@
 //! The monitor: one small static process per running container.
 //!
 //! The monitor holds the container's standard streams, writes its log, serves attach and exec on a control socket,
-//! reaps, records the end, applies the restart policy. It is started by the library from a sealed memfd with one
-//! descriptor (3), the boot socket, and needs the library no more after that. It parses no JSON, and opens no path that
-//! a container can influence outside a confined walk.
+//! reaps, records the end, and applies the restart policy. The library starts the monitor from a sealed memfd with one
+//! descriptor (3), the boot socket. After that the monitor does not need the library any more. It parses no JSON, and
+//! opens no path that a container can influence outside a confined walk.
 //!
 //! The monitor is two processes (ARCHITECTURE.md, "The two halves of a monitor"): the launcher, and the `worker`, which
-//! begins as a copy of it without rights (`confine`) and gets its orders over the `link`.
+//! begins as a copy of the launcher without rights (`confine`) and gets its orders over the `link`.
 //!
-//! Each part is a type of its own that knows no other, except as an argument of a call. `Monitor` (`monitor`) owns the
-//! launcher's parts, and its methods pass on what they bring: `life` (the loop; end, restart), `launching` (the start
-//! of the first process), `serve` (requests). Files named in brackets are in `monitor/src`: they make no system call,
-//! and are tested on the host.
+//! Each part is a type of its own that knows other parts only as arguments of a call. `Monitor` (`monitor`) owns the
+//! launcher's parts, and its methods pass on their results: `life` (the loop; end, restart), `launching` (the start of
+//! the first process), `serve` (requests). The files in brackets are in `monitor/src`: they make no system call, and are
+//! tested on the host.
 //!
 //! - container: `process` (the first one), `cgroup`, `oom` (`oom_count`), `network`, `userns`, `record` (state and
 //!   events: `events`), `health` (`checkup`, `check_output`), (`restart`, `timers`, `exits`);
-//! - clients: `control` (`clients`, `call`), `execs` (further processes: `progress`, `session`), `streams` (orders
-//!   about them);
-//! - worker: `link` (`message`, `successors`), `outputs` and `inputs`, `logfile`, `rotate` and `gzip` (the log:
-//!   `jsonlog`, `deflate`, and the library `lines`), `dns` and `names` (`question`), `relay` (`passage`), (`open_set`);
-//! - children: `child` (the plan, between clone and exec), `reports`, `permits` (evaluates a seccomp filter),
-//!   `others_proc` (a procfs of others' PID namespace), `overlay`, `net`, `user` (passwd and group: `users`,
-//!   `group_list`), `rights` (the launcher's capabilities);
-//! - below all of them: `fd` (descriptors that close), `in_force` (a plan until the next), `sys` (the kernel;
-//!   `answers`, `text`).
+//! - clients: `control` (`clients`, `call`), `execs` (further processes: `progress`, `session`), `streams` and `sockets`
+//!   (orders about them; `owners`);
+//! - worker: `link` (`message`, `worker_life`, `successors`, `lost`) with `ways` (the sockets between the halves) and
+//!   `inside` (sockets in the container's network), `launcher` (the worker's requests), `outputs` and `inputs`,
+//!   `logfile`, `rotate` and `gzip` (the log: `jsonlog`, `deflate`, and the library `lines`), `dns` and `names`
+//!   (`question`, `framed`, `servers`, `addresses`), `relay` (`passage`), (`open_set`);
+//! - children: `child` (the plan, between clone and exec; `paths`, `devices`, `search`, `fault`), `reports` (`report`),
+//!   (`permits`: whether a seccomp filter allows a call), `others_proc` (a procfs of a PID namespace of others),
+//!   `overlay`, `net`, `user` (passwd and group: `users`, `group_list`), `privileges` (what a process gives up),
+//!   `rights` (the launcher's capabilities), `private` (memory that others may not see);
+//! - below all of them: `fd` (descriptors that close), `failure`, `by_kind` (operations by kind), `in_force` (a plan
+//!   until the next), `sys` (the kernel; `answers`, `text`), (`subjects` of epoll's events).
 
 #![no_std]
 #![no_main]

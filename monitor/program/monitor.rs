@@ -14,16 +14,16 @@ use crate::record::Record;
 use crate::restart::Restarts;
 use crate::wire::*;
 
-/// The parts of the launcher. One, static, zero at the beginning: nothing is allocated while it runs but stream
-/// buffers. The parts do not know each other, unless one is given to another for a call; its methods pass on what
-/// they bring.
+/// The parts of the launcher. There is one, static and zero at the beginning: while it runs, only stream buffers are
+/// allocated. A part knows another part only as an argument of a call; the methods of the monitor pass on the results
+/// of the parts.
 pub struct Monitor {
     pub header: Header,
     /// The lock that shows that the container lives.
     pub lock: Fd,
     pub epoll: i32,
     pub signals: Fd,
-    /// The receiver of the result of the first start: the boot socket, then nobody.
+    /// Takes the result of the first start: the boot socket, which is closed then.
     pub boot: Fd,
     pub restarts: Restarts,
     pub process: Process,
@@ -38,14 +38,14 @@ pub struct Monitor {
     pub link: Link,
 }
 
-/// The descriptors that the library brought for starts; below 0: none.
+/// The descriptors that the library brought for starts; a number below 0 means none.
 pub struct Supplies {
     pub namespaces: [i32; MAX_FDS],
     /// Mount namespaces of volumes that are mounted once for all containers that use them.
     pub volumes: [i32; MAX_VOLUMES],
-    /// The next process gets these as its standard streams; -1: it gets pipes.
+    /// The standard streams of the next process; -1 if the process gets a pipe.
     pub direct: [i32; 3],
-    /// A network namespace that nobody is in yet.
+    /// A network namespace without a process in it yet.
     pub new_network: Fd,
     /// The reading end of the container's lease, which its holders have open for writing.
     pub lease: Fd,

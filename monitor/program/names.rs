@@ -16,7 +16,7 @@ const TYPE_ANY: u16 = 255;
 pub const SERVFAIL: u8 = 2;
 const NOTIMP: u8 = 4;
 
-/// Descriptors of the files of names and states; below 0: there is none.
+/// Descriptors of the files of names and states; a number below 0 means none.
 #[derive(Clone, Copy)]
 pub struct Files {
     pub run_dir: i32,
@@ -69,7 +69,7 @@ impl Names {
         }
     }
 
-    /// The address that a name of this container's alone means on a network.
+    /// The name in the file of a network that stands for an alias of this container alone.
     fn alias(&self, network: usize, name: &[u8]) -> Option<&'static [u8]> {
         for alias in self.aliases?.aliases.iter() {
             if alias.network as usize == network && alias.alias == name {
@@ -81,15 +81,15 @@ impl Names {
 
     /// Answers a question about containers, if it is one.
     pub fn answer(&mut self, query: &[u8], out: &mut [u8]) -> Reply {
-        // An answer sent here, or nothing that could be answered.
+        // The message is an answer, or cannot be answered.
         let Some(question) = Question::read(query) else { return Reply::Silent };
         if question.opcode != 0 {
             return Reply::Ready(head(out, query, &question, NOTIMP));
         }
         let mut answer = Answer::new(out, query, &question, 0);
         let mut known = false;
-        // By chance, not by turns: a client that asks for two families, or two names of a search list, would get the
-        // same one always.
+        // The order is random and does not rotate: with a rotation, a client that asks for two families, or two names
+        // of a search list, would always get the same address.
         if self.turn == 0 {
             self.turn = sys::monotonic() as usize;
         }
@@ -106,7 +106,7 @@ impl Names {
             };
         }
         if !known {
-            // Without a resolver nothing leads outside from here.
+            // Without a resolver, no other names can be answered.
             return if self.forwards { Reply::Forward } else { Reply::Ready(head(out, query, &question, SERVFAIL)) };
         }
         Reply::Ready(answer.finish())
@@ -172,7 +172,7 @@ impl Drop for NamesFile {
 }
 
 impl NamesFile {
-    /// The file is replaced as a whole, never changed, so what is mapped stays.
+    /// The library replaces the file as a whole and never changes it, so the mapped contents stay.
     fn open(run_dir: i32, path: &[u8]) -> Option<NamesFile> {
         let fd = sys::openat(run_dir, path, O_RDONLY, 0).ok()?;
         let length = sys::fstat(fd).map_or(0, |stat| stat.size as usize);

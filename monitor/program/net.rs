@@ -1,4 +1,4 @@
-//! Netlink requests that the library wrote, sent where only a process of the container can send them.
+//! Sends the netlink requests that the library wrote, from the network namespace of the container.
 
 use crate::answers;
 use crate::fault::{Outcome, Step, errno, os};
@@ -11,7 +11,7 @@ pub fn run(op: ops::Net, host_link: i32, restarts: u32) -> Step {
     let ops::Net { place, acks, interface, holes, messages } = op;
     let buffer = os(sys::map_memory(messages.len().max(1)))?;
     buffer[..messages.len()].copy_from_slice(messages);
-    // Each hole gets the number that is found once.
+    // The index of the interface is looked up once, for all holes.
     let mut index = None;
     for (kind, at) in holes.iter() {
         let at = at as usize;
@@ -85,8 +85,8 @@ fn acknowledged(socket: i32, acks: u32) -> Step {
     Ok(())
 }
 
-/// A network namespace that nobody is in; -1 where the kernel makes none now: the clone of the first process says why.
-/// An error: this process did not come back out of it.
+/// A network namespace without a process in it. -1 if the kernel made none, and the clone of the first process will
+/// report why. An error: this process could not leave the new namespace.
 pub fn new_namespace() -> Result<i32> {
     let own = sys::openat(AT_FDCWD, b"/proc/self/ns/net\0", O_RDONLY, 0)?;
     let made = sys::unshare(CLONE_NEWNET).is_ok();

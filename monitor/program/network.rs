@@ -18,8 +18,8 @@ use crate::wire::*;
 const NAMESPACE: &[u8] = b"netns\0";
 
 pub struct Network {
-    /// A network namespace that goes on while the container is restarted: interfaces that a plugin made in it cannot be
-    /// made again from here.
+    /// A network namespace that outlives restarts of the container, because the monitor cannot make the interfaces of a
+    /// plugin again.
     pub net: Fd,
     /// The user namespace that it belongs to, if that is the container's own.
     pub user: Fd,
@@ -58,7 +58,8 @@ impl Network {
         Ok(())
     }
 
-    /// Before a restart: a namespace that the plan does not keep any more goes. Answers how many restarts kept it.
+    /// Before a restart: lets go of the namespace if the plan does not keep it any more. Answers how many restarts have
+    /// kept it.
     pub fn keep_over_restart(&mut self, link: &mut Link, kept: u32) -> u32 {
         if self.net.is_open() && link.plan().has::<KeepNet>() {
             return kept + 1;
@@ -75,8 +76,8 @@ impl Network {
         self.end_names(link);
     }
 
-    /// The container ended: its resolver's sockets do too, unless their namespace goes on, and the rules that lead to
-    /// them.
+    /// The container ended: the resolver's sockets are closed, unless their namespace goes on with the rules that lead
+    /// to them.
     pub fn end_names(&self, link: &mut Link) {
         if !self.net.is_open() {
             sockets::end_resolver(link);
@@ -97,8 +98,8 @@ impl Network {
         }
     }
 
-    /// Has a process of the container's network namespace take some steps; then another plan is in force, for restarts
-    /// and the end. Descriptors: steps, plan, perhaps those of published ports.
+    /// A process in the container's network namespace does some steps; then another plan is in force, for restarts and
+    /// the end. `fds`: the steps, the plan, and perhaps two descriptors of published ports.
     pub fn change(&mut self, fds: &[i32], first: (i32, i32), record: &Record, link: &mut Link) -> Step {
         let (&[steps, plan_file], more) = fds.split_first_chunk().ok_or(errno(EINVAL))?;
         let map = |fd: i32| sys::fstat(fd).and_then(|stat| sys::map_file(fd, stat.size as usize));
@@ -137,8 +138,8 @@ impl Network {
         sockets::end_ports(link);
         self.let_go(link);
         if let Some(ops::FirewallEnd { messages }) = link.plan().find() {
-            // Left open to this process's end: a close of such a socket waits until the kernel has freed the removed
-            // rules, some milliseconds, and everybody else's change of a firewall waits with it.
+            // The socket stays open until this process ends: closing it waits some milliseconds until the kernel has
+            // freed the removed rules, and every other change of a firewall would wait too.
             if let Ok(socket) = sys::netlink(NETLINK_NETFILTER) {
                 let _ = sys::write(socket, messages);
             }
@@ -152,7 +153,7 @@ pub fn has_addresses(plan: Plan) -> bool {
     plan.has::<ops::Net>() || plan.has::<ops::FirewallEnd>() || plan.has::<ops::Hold>()
 }
 
-/// Has a child take the steps of a plan. The child may hand over the sockets of a resolver.
+/// A child does the steps of a plan, and may hand over the sockets of a resolver.
 fn take_steps(plan: Plan, init: i32, link: &mut Link) -> Step {
     let [report, own] = os(sys::report_pair())?.map(Fd::new);
     let forked = sys::fork(0, None);

@@ -1,4 +1,4 @@
-//! Want of memory: noticed when it happens, not only at the container's end.
+//! Kills of the OOM killer: noticed when they happen, not only at the container's end.
 
 use crate::fd::Fd;
 use crate::oom_count::Count;
@@ -9,7 +9,7 @@ use crate::sys::{self, *};
 pub struct Oom {
     /// The file that has the number of kills, with its NUL.
     file: &'static [u8],
-    /// Reports more kills: the eventfd of control groups v1, or the open `memory.events` of v2. None: nothing reports
+    /// Reports more kills: the eventfd of control groups v1, or the open `memory.events` of v2. None if nothing reports
     /// them.
     notices: Fd,
     v2: bool,
@@ -21,14 +21,14 @@ impl Oom {
         Oom { file: b"\0", notices: Fd::NONE, v2: false, count: Count::from(0) }
     }
 
-    /// Counts from now on: the groups are made, and nothing runs in them.
+    /// Counts from now on. The groups are there, and nothing runs in them yet.
     pub fn begin(&mut self, file: &'static [u8]) {
         self.notices.close();
         (self.file, self.v2) = (file, file.ends_with(b"memory.events\0"));
         self.count = Count::from(self.kills());
     }
 
-    /// Another file has the number from now on.
+    /// Reads the number of kills from another file from now on.
     pub fn set_file(&mut self, file: &'static [u8]) {
         self.file = file;
     }

@@ -1,8 +1,8 @@
-//! A procfs of a PID namespace that others live in, without a process in it that could be of use to them.
+//! A procfs of a PID namespace of other containers, made without a process in it that they could misuse.
 //!
 //! The kernel makes a procfs for the PID namespace of the process that asks for one, so a process must be in it for a
-//! moment. It has an empty read-only file system as its root, no descriptor but one socket, no capability but that of
-//! mounting, and a filter that leaves it four system calls. Everything else is the helper's work, from outside
+//! moment. That process has an empty read-only file system as its root, one socket and no other descriptor, only the
+//! capability to mount, and a filter that allows five system calls. The helper does everything else from outside
 //! ([`crate::child`]).
 
 use crate::fault::{Outcome, os};
@@ -10,7 +10,7 @@ use crate::privileges::{CAP_SYS_ADMIN, set_capabilities, set_filter};
 use crate::sys::{self, *};
 use crate::wire::*;
 
-/// Seconds that the process may take: those whose namespace it is can stop it.
+/// Seconds that the process may take, because the processes of that namespace can stop it.
 const LIMIT_S: i64 = 10;
 
 /// The file system context, as fsopen(2) gives it.
@@ -49,7 +49,7 @@ fn collect(talk: i32, maker: i32, inside: &mut i32) -> Result<i32> {
             0 => return context,
             4 if sender != maker && count == 1 && context.is_err() => context = Ok(fds[0]),
             _ if sender != maker => fds[..count].iter().copied().for_each(sys::close),
-            // A pid is said as a negative number.
+            // A negative number is a pid.
             4 if number < 0 => *inside = -number,
             _ => return Err(number.max(1)),
         }
@@ -59,10 +59,9 @@ fn collect(talk: i32, maker: i32, inside: &mut i32) -> Result<i32> {
     }
 }
 
-/// In a process outside of the namespace: gives everything up, then makes the one inside. Answers on failure alone.
+/// In a process outside of the namespace: gives up everything, then makes the process inside. Returns only on failure.
 fn make(namespace: i32, talk: i32) -> Result<()> {
-    // A process group of its own: whom it makes may signal its group.
-    // SAFETY: no arguments.
+    // A process group of its own, because the process that it makes may signal the group. SAFETY: no arguments.
     unsafe { sys::call(nr::SETSID, &[]) }?;
     empty_root()?;
     sys::setns(namespace, CLONE_NEWPID)?;

@@ -4,8 +4,8 @@
 //! process back as a pipe would (dockerd does the same), and memory stays bounded by one chunk a stream. A client that
 //! is gone is dropped at once.
 //!
-//! A process that fills a chunk at once gets a larger pipe: fewer turns for the same bytes. Where then nobody but one
-//! client with a pipe wants its output, the pages go from pipe to pipe and nothing is copied here.
+//! A process that fills a chunk at once gets a larger pipe, which takes fewer turns for the same bytes. If then only
+//! one client with a pipe wants the output, the pages go from pipe to pipe without a copy.
 
 use crate::check_output::CheckOutput;
 use crate::jsonlog::Log;
@@ -20,7 +20,8 @@ use crate::walls::Wall;
 pub const CHUNK: usize = 64 * 1024;
 /// The pipe of a process that writes much.
 const BULK: usize = 1 << 20;
-/// At the end of a process what is left in its pipe is taken at once, whatever the clients do: the largest pipe.
+/// At the end of a process the rest of its output is read at once, whether or not the clients read. The room is for the
+/// largest pipe.
 const LAST_CHUNK: usize = CHUNK + BULK;
 const MAX_STREAMS: usize = 131;
 const MAX_SINKS: usize = 16;
@@ -82,7 +83,8 @@ pub enum Kind {
 
 const NO_SINK: Sink = Sink { fd: -1, sent: 0, kind: Kind::Other, polled: false };
 
-/// Closes what a client gave. Its own copy would keep an epoll entry alive: that is removed first.
+/// Closes a descriptor of a client. The client may have a copy, which would keep the epoll entry alive, so the entry is
+/// removed first.
 pub fn let_go(epoll: i32, fd: &mut i32) {
     if *fd >= 0 {
         let _ = sys::epoll_ctl(epoll, REMOVE, *fd, 0, 0);
@@ -102,7 +104,7 @@ impl Output {
         self.sinks.iter().any(|sink| sink.fd >= 0 && sink.sent < self.filled)
     }
 
-    /// Where all of the output can go without being looked at: the only client's pipe.
+    /// The slot of the pipe that can take all of the output unread, if there is only one client.
     fn straight(&self) -> Option<usize> {
         if !self.bulk || self.log || self.owner == CHECK_OUTPUT || !Wall::BackPressure.stands() {
             return None;
@@ -115,7 +117,7 @@ impl Output {
     }
 }
 
-/// The kind of a descriptor that the launcher has opened anew; one that may block is of no kind.
+/// The kind of a descriptor that the launcher has opened anew. One that may block counts as another kind.
 pub fn kind_of(fd: i32) -> Kind {
     const S_IFSOCK: u32 = 0o140000;
     const S_IFIFO: u32 = 0o010000;
@@ -126,7 +128,7 @@ pub fn kind_of(fd: i32) -> Kind {
     }
 }
 
-/// Reads output; where it is logged, what is under way is noted before it is taken.
+/// Reads output. If the output is logged, the record is noted as under way before it is read.
 fn read_noted(
     log: &Log<'static, LogFile>,
     logged: bool,
@@ -151,7 +153,7 @@ impl Outputs {
     pub unsafe fn init(place: *mut Outputs) {
         // SAFETY: within the structure that the caller gives.
         unsafe { (&raw mut (*place).log).write(Log::new(LogFile::NONE)) };
-        // The outputs of further processes are zero, so that their memory is not there, until one is used.
+        // The outputs of further processes stay zero until they are used, so that they take no memory.
         for index in [STDOUT, STDERR] {
             let fresh = Output {
                 used: false,
@@ -189,14 +191,14 @@ impl Outputs {
             sys::close(fd);
             return Err(EBUSY);
         };
-        // Without events: only a client's going away is told.
+        // No events are requested: epoll then only reports that the client is gone.
         let polled = sys::epoll_ctl(self.epoll, ADD, fd, 0, token(SINK, (index * MAX_SINKS + slot) as u32)).is_ok();
         output.sinks[slot] = Sink { fd, sent: filled, kind, polled };
         Ok(())
     }
 
-    /// Output of a process: `index` is fixed for the container's own, else a free one is taken. Takes the descriptors,
-    /// also when it fails.
+    /// Takes the output of a process: the container's own has a fixed `index`, other output gets a free one. Takes the
+    /// descriptors, also when it fails.
     pub fn take(&mut self, output: NewOutput, sink: Option<i32>) -> Result<()> {
         let source = output.source;
         match self.open(output) {
@@ -254,8 +256,8 @@ impl Outputs {
         }
     }
 
-    /// Moves output to the client's pipe as it is. Answers whether to go on: there may be more, or this was not the
-    /// way.
+    /// Moves output to the client's pipe without reading it. Answers whether to try again, because there may be more,
+    /// or because this pipe does not take it.
     fn hand_over(&mut self, index: usize, slot: usize) -> bool {
         let epoll = self.epoll;
         let output = &mut self.outputs[index];
@@ -275,7 +277,8 @@ impl Outputs {
                     let _ = sys::epoll_ctl(epoll, REMOVE, output.source, 0, 0);
                     return false;
                 }
-                // A full sink hides the source's end, which would be told again and again: a plain read sees it.
+                // While the sink is full, splice(2) does not report the end of the source, and epoll would report it
+                // again and again. A plain read sees it.
                 let Some(buffer) = output.buffer.as_mut() else { return false };
                 match sys::read(output.source, buffer) {
                     Ok(length) if length > 0 => self.take_chunk(index, 0, length),
@@ -349,7 +352,8 @@ impl Outputs {
         }
         if output.behind() {
             if output.source >= 0 && !output.paused {
-                // Taken out altogether: a source whose other end is closed would be told again and again.
+                // The source leaves the set, because epoll would report a source whose other end is closed again and
+                // again.
                 output.paused = true;
                 let _ = sys::epoll_ctl(epoll, REMOVE, output.source, 0, 0);
             }
@@ -409,7 +413,7 @@ impl Outputs {
         (output.used, output.filled) = (false, 0);
     }
 
-    /// The container's process ended: takes what is left of its output, without waiting for clients.
+    /// The container's process ended: reads the rest of its output, without waiting for clients.
     pub fn drain(&mut self) {
         for index in [STDOUT, STDERR] {
             while self.outputs[index].source >= 0 {
@@ -436,7 +440,7 @@ impl Outputs {
         }
     }
 
-    /// A process ended: takes what is left of its output, whoever else could still write there.
+    /// A process ended: reads the rest of its output, even if another process could still write there.
     pub fn end_outputs(&mut self, owner: u32) {
         for index in 0..MAX_STREAMS {
             while self.outputs[index].used && self.outputs[index].source >= 0 && self.outputs[index].owner == owner {

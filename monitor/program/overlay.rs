@@ -5,16 +5,16 @@ use crate::sys::{self, *};
 use crate::text::Writer;
 use crate::wire::{OVERLAY_IDMAP, OVERLAY_VOLATILE};
 
-/// Mounts an overlay, detached; answers its descriptor. `userns` is the user namespace whose owners its files are to
-/// have, where the plan says so; `label` its SELinux label as a C string, empty for those that its files have on the
-/// disk.
+/// Mounts an overlay, detached; answers its descriptor. `userns`: the user namespace whose owners the files get, if the
+/// plan says so. `label`: the SELinux label of all files as a C string; empty if the files keep the labels that they
+/// have on the disk.
 pub fn mount(op: &Overlay, userns: i32, label: &[u8]) -> Result<i32> {
     let Overlay { upper, work, flags, lower } = *op;
     let volatile = flags & OVERLAY_VOLATILE != 0;
     let userns = if flags & OVERLAY_IDMAP != 0 { userns } else { -1 };
     let layers = Layers { upper: upper.cstr(), work: work.cstr(), lower, userns, label };
     if sys::release() < (6, 5) {
-        // Kernels before 6.5 take the steps and complain in the end, to the kernel's log too.
+        // Kernels before 6.5 accept each step, refuse the last one, and write that into the kernel's log.
         return by_one_string(layers, volatile);
     }
     match by_steps(layers, volatile) {
@@ -29,12 +29,12 @@ struct Layers<'a> {
     work: &'a [u8],
     /// Paths, topmost first.
     lower: List<'a, Text<'a>>,
-    /// -1: none.
+    /// The user namespace of the owners; -1 if there is none.
     userns: i32,
     label: &'a [u8],
 }
 
-/// One directory a step, as Linux 6.7 and newer take them: paths of any form.
+/// One directory a step, as Linux 6.7 and newer accept them. Paths may have any form.
 fn by_steps(layers: Layers, volatile: bool) -> Result<i32> {
     let fs = sys::fsopen(b"overlay\0")?;
     let mut open = Open::new();
@@ -80,8 +80,8 @@ fn by_descriptor(dir: i32, buffer: &mut [u8; 40]) -> &[u8] {
     text.done()
 }
 
-/// Older kernels take one string of a page for all, with colons and commas in it: the directories are named by their
-/// descriptors, so that they are short and have neither.
+/// Older kernels accept one string for all directories, at most a page long, in which colons and commas have a meaning.
+/// Names by descriptor are short and have neither.
 fn by_one_string(layers: Layers, volatile: bool) -> Result<i32> {
     let mut buffer = [0u8; 4096];
     let mut text = Writer::new(&mut buffer);
@@ -104,8 +104,7 @@ fn by_one_string(layers: Layers, volatile: bool) -> Result<i32> {
         return Err(E2BIG);
     }
     let options = text.done();
-    // mount(2) wants a place, which no other mount uses: /proc of this mount namespace serves for a moment, and a clone
-    // of the mount goes on.
+    // mount(2) needs a place. /proc of this mount namespace serves for a moment; a clone of the mount is kept.
     let mounted = sys::mount(b"overlay\0", b"/proc\0", b"overlay\0", 0, options);
     let mount = mounted.and_then(|()| {
         let mount = sys::open_tree(AT_FDCWD, b"/proc\0", 1);
@@ -119,7 +118,7 @@ fn by_one_string(layers: Layers, volatile: bool) -> Result<i32> {
 /// Directories that are open while the kernel looks them up.
 struct Open {
     fds: [i32; 160],
-    /// Mounts among them that are in the namespace for now.
+    /// Which of them are mounts that are attached to the namespace for now.
     placed: [bool; 160],
     count: usize,
 }
@@ -150,8 +149,8 @@ impl Open {
         }
     }
 
-    /// A directory by a mount of its own that shows the owners of a user namespace. Kernels before 6.15 make no overlay
-    /// of mounts that are in no namespace: for them it is put at `place` meanwhile.
+    /// A directory through a mount of its own, with the owners of a user namespace. Kernels before 6.15 make no overlay
+    /// of detached mounts: for them the mount is attached at `place` meanwhile.
     fn mapped(&mut self, path: &[u8], place: &[u8], userns: i32) -> Result<i32> {
         let tree = self.keep(sys::open_tree(AT_FDCWD, path, 1)?)?;
         sys::mount_idmap(tree, false, userns)?;
@@ -164,7 +163,7 @@ impl Open {
         Ok(tree)
     }
 
-    /// Upper and work directory, which lie in one, and are to be on one mount.
+    /// The upper and the work directory, which lie in one directory and must be on one mount.
     fn own(&mut self, layers: &Layers) -> Result<[i32; 2]> {
         if layers.userns < 0 {
             return Ok([self.layer(layers.upper, -1)?, self.layer(layers.work, -1)?]);
@@ -173,7 +172,7 @@ impl Open {
         let (at, work_at) = (split(layers.upper), split(layers.work));
         let mut above = [0u8; 4096];
         above.get_mut(..at).filter(|_| at < 4096).ok_or(ENAMETOOLONG)?.copy_from_slice(&layers.upper[..at]);
-        // Over the first, which is not looked at by its name.
+        // The mount is attached over the upper directory, because that is not opened by its path.
         let dir = self.mapped(&above[..=at], layers.upper, layers.userns)?;
         let upper = sys::openat(dir, &layers.upper[at..], O_PATH | O_DIRECTORY, 0)?;
         let upper = self.keep(upper)?;
@@ -181,8 +180,7 @@ impl Open {
         Ok([upper, self.keep(work)?])
     }
 
-    /// Nothing of it stays: a bind of the host's files would show a mount that was left, with owners that are not
-    /// theirs.
+    /// No mount may stay: a bind of the host's files would show it, with wrong owners.
     fn close(&self) -> Result<()> {
         let mut done = Ok(());
         for (fd, placed) in self.fds.iter().zip(self.placed).take(self.count) {

@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::sys;
 
-/// The start and the length of the monitor's data; 0: there are none yet.
+/// The start and the length of the monitor's data; 0 if there are none yet.
 static DATA: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
 
 /// Says where the monitor's data stand.

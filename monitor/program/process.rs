@@ -4,15 +4,15 @@ use crate::fd::Fd;
 use crate::sys::{self, *};
 
 pub struct Process {
-    /// 0: it does not run.
+    /// The pid; 0 if the process does not run.
     pub pid: i32,
     pub pidfd: Fd,
     /// The container's `/dev/pts`.
     pub devpts: Fd,
-    /// The container's root. It outlives the container's mount namespace until everybody knows of the end: letting an
-    /// overlay go writes out the whole file system below it, which takes a millisecond, or seconds while others write.
+    /// The container's root. It stays open until all clients know of the end: closing an overlay writes out the whole
+    /// file system below it, which takes a millisecond, or seconds while others write.
     pub root: Fd,
-    /// The container's mount namespace, kept as long: the end of a process that is its last member takes long.
+    /// The container's mount namespace, kept as long as the root: a process that is the last member takes long to end.
     pub mounts: Fd,
     /// The master of the container's terminal.
     pub master: Fd,
@@ -66,7 +66,7 @@ pub fn start_time(pid: i32) -> u64 {
     stat_field(pid, 22)
 }
 
-/// A number of `/proc/PID/stat`, counted from 1 as proc(5) does; 0 if there is none.
+/// A number of `/proc/PID/stat`, counted from 1 as in proc(5); 0 if there is none.
 fn stat_field(pid: i32, field: usize) -> u64 {
     let mut path = *b"/proc/\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
     let length = crate::text::decimal(&mut path[6..], i64::from(pid)).len();

@@ -1,4 +1,4 @@
-//! The parts of the container that the world can read: its state record, and events in the journal.
+//! The container as other programs see it: its state record, and its events in the journal.
 
 use crate::events::{self, Subject, Value};
 use crate::fd::Fd;
@@ -70,7 +70,7 @@ impl Record {
         }
     }
 
-    /// A new record. The end of the container's last run stays in it. None: the plan has no id.
+    /// A new record. The end of the container's last run stays in it. None if the plan has no id.
     pub fn begin(&mut self, boot: [u8; 16], restarts: u32, monitor_pid: i32) -> Option<()> {
         self.state = State { boot, restarts, monitor_pid, ..State::EMPTY };
         self.state.id.copy_from_slice(self.id.get(..8)?);
@@ -78,7 +78,7 @@ impl Record {
         Some(())
     }
 
-    /// When the container's last run ended; 0: there was none.
+    /// When the container's last run ended; 0 if there was none.
     fn last_end(&self) -> i64 {
         let mut bytes = [0u8; STATE_LEN];
         let read = sys::pread(self.run_states.raw(), &mut bytes, self.offset);

@@ -1,8 +1,8 @@
-//! Published ports that the kernel cannot lead to the container: those at the IPv6 loopback address, and IPv6 ones of a
-//! container that has no IPv6 address. This file passes on the traffic of their sockets.
+//! Passes on the traffic of published ports that the kernel cannot forward to the container: ports at the IPv6 loopback
+//! address, and IPv6 ports of a container without an IPv6 address.
 //!
-//! Bytes of connections go through pipes and are never looked at or copied. The plan has the target of each port, so
-//! that a plan that takes another's place says it anew.
+//! The bytes of connections go through pipes, and are never read or copied here. The plan has the target of each port,
+//! so a plan that replaces another one also replaces the targets.
 
 use crate::ops::{self, Plan};
 use crate::passage::{self, Target, own_address, same_peer};
@@ -14,7 +14,7 @@ const MAX_CONNECTIONS: usize = 1024;
 const MAX_PEERS: usize = 256;
 /// The room of a pipe, in bytes.
 const PIPE: usize = 64 << 10;
-/// How often one connection is served before the others are.
+/// How many times one connection is served before the next one.
 const TURNS: usize = 16;
 const DATAGRAM: usize = 64 << 10;
 const UDP: u8 = 17;
@@ -36,23 +36,23 @@ struct Way {
     pipe: [i32; 2],
     /// Bytes in the pipe.
     held: usize,
-    /// Nothing comes any more.
+    /// The sending side has ended.
     ended: bool,
-    /// The other side was shut for writing.
+    /// The receiving side was told of that end.
     shut: bool,
 }
 
-/// A client's connection and the one to the container, in this order.
+/// A client's connection, and the connection to the container: `sides` has them in this order.
 #[derive(Clone, Copy)]
 struct Connection {
     used: bool,
     sides: [i32; 2],
     ways: [Way; 2],
-    /// The connection was not served to the end.
+    /// The connection may have more to pass on.
     again: bool,
 }
 
-/// Somebody who sent datagrams, and a socket that is connected to the container for him.
+/// A client that sent datagrams, and a socket that is connected to the container for this client.
 #[derive(Clone, Copy)]
 struct Peer {
     used: bool,
@@ -74,11 +74,11 @@ pub struct Relay {
     connections: [Connection; MAX_CONNECTIONS],
     peers: [Peer; MAX_PEERS],
     datagram: [u8; DATAGRAM],
-    /// How many places of connections and of peers were ever used: the memory behind them is not there yet.
+    /// How many places of connections and of peers were ever used. The rest of both tables takes no memory yet.
     touched: (usize, usize),
-    /// Some wait for a place.
+    /// Connections wait for a free place.
     starved: bool,
-    /// Some connection was not served to the end.
+    /// A connection may have more to pass on.
     busy: bool,
 }
 
@@ -122,14 +122,14 @@ impl Relay {
         sys::set_nonblocking(fd);
     }
 
-    /// The worker's: more of them.
+    /// In the worker: takes more sockets, and listens to them.
     pub fn more(&mut self, keys: &[u8], fds: &[i32]) {
         let known = self.count;
         self.add(keys, fds);
         self.watch(known);
     }
 
-    /// The worker's: listens to all but the first so many.
+    /// In the worker: listens to all sockets except the first `known`.
     pub fn watch(&mut self, known: usize) {
         let ports = self.ports.as_deref().unwrap_or(&[]);
         for (index, port) in ports[..self.count].iter().enumerate().skip(known) {
@@ -143,8 +143,8 @@ impl Relay {
         self.ports.as_deref().unwrap_or(&[])[..self.count].iter().map(|port| port.fd)
     }
 
-    /// Makes the table large enough for so many more: other networks may have more ports that are passed on than those
-    /// of the start.
+    /// Makes room in the table for so many more ports: networks that are connected later may have more ports to pass on
+    /// than those of the start.
     fn make_room(&mut self, more: usize) {
         let wanted = self.count + more;
         let there = self.ports.as_deref().map_or(0, <[Port]>::len);
@@ -160,7 +160,7 @@ impl Relay {
         self.ports = Some(room);
     }
 
-    /// Ends what is on its way; the ports stay.
+    /// Closes all connections; the ports stay.
     pub fn end_passages(&mut self) {
         let (connections, peers) = self.touched;
         for index in 0..connections {
@@ -218,7 +218,7 @@ impl Relay {
         }
     }
 
-    /// Where a port leads now. None: nowhere, for the moment.
+    /// Where a port leads now; none if the plan has no target for it at the moment.
     fn target(&self, key: &[u8; RELAY_KEY]) -> Option<Target> {
         passage::find(self.targets?.ports, key)
     }
@@ -232,7 +232,7 @@ impl Relay {
             let client = match sys::accept(port.fd) {
                 Ok(client) => client,
                 Err(EAGAIN) => return,
-                // The client was gone before it was taken.
+                // The client was gone before its connection was accepted.
                 Err(ECONNABORTED | EINTR) => continue,
                 Err(_) => {
                     self.starved = true;
@@ -260,7 +260,7 @@ impl Relay {
                 const SO_KEEPALIVE: i32 = 9;
                 const TCP_KEEPIDLE: i32 = 4;
                 const TCP_KEEPINTVL: i32 = 5;
-                // A client that is gone without a word does not keep its place.
+                // A client that vanished does not keep its place.
                 sys::set_option(side, SOL_SOCKET, SO_KEEPALIVE, 1);
                 sys::set_option(side, 6, TCP_KEEPIDLE, 15);
                 sys::set_option(side, 6, TCP_KEEPINTVL, 15);
@@ -284,7 +284,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Passes on what there is, in both directions.
+    /// Passes on the bytes that are there, in both directions.
     fn pass_on(&mut self, index: usize) {
         let Some(connection) = self.connections.get_mut(index).filter(|connection| connection.used) else {
             return;
@@ -313,7 +313,7 @@ impl Relay {
         connection.sides.into_iter().chain(pipes).for_each(sys::close);
     }
 
-    /// A place is free: those who wait for one are not told of again by the kernel.
+    /// A place is free. Accepts the connections that wait, because the kernel does not report them again.
     fn feed(&mut self) {
         if core::mem::take(&mut self.starved) {
             for index in 0..self.count {
@@ -326,7 +326,7 @@ impl Relay {
 
     fn datagrams(&mut self, index: usize, port: Port) {
         let (mut from, mut asked) = ([0; 28], Asked([0; 40]));
-        // Not for ever: other work waits too.
+        // Bounded, because other work waits too.
         for _ in 0..16 {
             let buffer = &mut self.datagram;
             let Ok((length, asked_length)) = sys::recv_asked(port.fd, buffer, &mut from, &mut asked) else { return };
@@ -337,7 +337,7 @@ impl Relay {
         }
     }
 
-    /// The place of somebody who sends datagrams: the one who was silent longest gives way.
+    /// The place of a client that sends datagrams. A new client takes the place of the one that was silent longest.
     fn peer(&mut self, index: usize, port: &Port, from: &[u8; 28]) -> Option<usize> {
         let same = |peer: &Peer| peer.used && peer.port == index && same_peer(&peer.address, from);
         if let Some(at) = self.peers[..self.touched.1].iter().position(same) {
@@ -371,7 +371,7 @@ impl Relay {
             let peer = *peer;
             let length = match sys::receive(peer.fd, &mut self.datagram) {
                 Ok(length) => length,
-                // Nobody listens there, which the kernel tells once.
+                // Nobody listens there; the kernel reports this once.
                 Err(_) => return,
             };
             let Some(port) = self.port(peer.port) else { return };
@@ -381,7 +381,7 @@ impl Relay {
     }
 }
 
-/// Moves what one side sent to the other. Whether it stopped though there may be more.
+/// Moves the bytes of one side to the other. Answers whether there may be more.
 fn pass(way: &mut Way, from: i32, to: i32) -> Result<bool> {
     for _ in 0..TURNS {
         let mut moved = false;

@@ -15,7 +15,7 @@ pub enum Handed {
     DevPts(i32),
     /// The master of the process's terminal.
     Terminal(i32),
-    /// A socket of the resolver, and which.
+    /// A socket of the resolver: its place, and its descriptor.
     Dns(usize, i32),
 }
 
@@ -40,7 +40,7 @@ pub fn write_report(socket: i32, report: Report) -> Result<()> {
 }
 
 /// Takes a child's reports until it executes its program or fails. If the child is a helper, `appeared` is the process
-/// that it made. Others may have a hand in that process: its reports say only how it goes on.
+/// that it made. Other processes may control that process, so its reports only say whether it is ready or has failed.
 pub fn await_child(report: i32, child: i32, appeared: &mut i32, take: &mut dyn FnMut(Handed)) -> Step {
     let mut ready = false;
     sys::limit_receives(report, STEP_LIMIT_S);
@@ -49,7 +49,7 @@ pub fn await_child(report: i32, child: i32, appeared: &mut i32, take: &mut dyn F
         let mut fds = [-1; MAX_FDS];
         let (length, count, sender) = match sys::recv_from_child(report, &mut message, &mut fds, true) {
             Ok(message) => message,
-            // The child ended without taking the descriptors that were handed to it; its reports come behind this.
+            // The child ended without taking the descriptors that were sent to it. Its reports follow this error.
             Err(ECONNRESET) => continue,
             Err(EAGAIN) => {
                 let step = if *appeared > 0 { STEP_HELD } else { STEP_LATE };

@@ -1,6 +1,6 @@
-//! Which of its capabilities the launcher has in effect: those that it uses itself. The others stay permitted, because
-//! it hands them on to what it starts; a child that walks a plan takes all of them up again, and gives up what the plan
-//! says.
+//! The capabilities that the launcher has in effect: only those that it uses itself. The others stay permitted, because
+//! its children need them: a child that walks a plan puts all of them into effect again, and gives up those that the
+//! plan names.
 
 use crate::sys::{self, *};
 use crate::walls::Wall;
@@ -20,15 +20,15 @@ const USED: u64 = DAC_OVERRIDE | KILL | SETGID | SETUID | SETPCAP | NET_ADMIN | 
 
 const VERSION_3: u32 = 0x2008_0522;
 
-/// The launcher's, once it has reset what it inherited.
+/// Sets the launcher's capabilities, once it has reset everything that it inherited.
 pub fn keep_used() {
     if Wall::LauncherRights.stands() {
-        // A kernel that refuses to lower what is in effect leaves what was.
+        // If the kernel refuses, all stay in effect.
         let _ = in_effect(USED);
     }
 }
 
-/// A child's that walks a plan: all that is permitted.
+/// Puts all permitted capabilities into effect, in a child that walks a plan.
 pub fn take_all() -> Result<()> {
     in_effect(u64::MAX)
 }

@@ -1,14 +1,14 @@
 //! The files of a log: the one being written, and older ones (`.1`, `.2`, ...; with `compress` `.1.gz`, ...), as
 //! dockerd names them.
 //!
-//! Each file of a bounded log carries a mark, an attribute that says what was written before it: so that a reader knows
-//! the file that follows the one it has read, under whatever name it is found, and how many records it missed where
-//! there is none any more.
+//! Each file of a bounded log has a mark, an attribute that says how much was written before it. By the marks a reader
+//! finds the file that follows the one that it has read, under any name, or the number of records that it missed if
+//! that file is gone.
 //!
 //! A new file is made before the old ones move up: when that is not possible (a full disk), the old one grows beyond
-//! its bound and nothing is lost. A child compresses rotated files, so that output never waits for that; it reads
-//! nothing itself, but has that done by one that has no rights. It may outlive this process and meet its successor's
-//! child: names change under a lock of the directory, and the process that compresses holds one of its own.
+//! its bound and nothing is lost. A child compresses rotated files, so that output never waits for that. The child
+//! reads no file itself: a process without rights does. The child may outlive this process and meet the child of the
+//! next monitor, so names change under a lock of the directory, and the child holds a lock of its own.
 
 use crate::confine;
 use crate::fd::Fd;
@@ -20,10 +20,10 @@ use crate::sys::{self, *};
 use crate::text::Writer;
 use crate::wire::{LOG_MARK, LOG_MARK_LEN, LogMark};
 
-/// Compressing yields to what the machine has to do.
+/// Compressing gives way to other work of the machine.
 const NICE: usize = 10;
 const NAME: usize = 256;
-/// The end of a file's name behind its number.
+/// The ends of file names, after their numbers.
 const FORMS: [&[u8]; 2] = [b"", b".gz"];
 
 pub struct Files {
@@ -33,29 +33,29 @@ pub struct Files {
     max_files: u32,
     compress: bool,
     mark: LogMark,
-    /// The child that compresses; 0: there is none.
+    /// The child that compresses; 0 if there is none.
     child: i32,
-    /// The child may have looked before the last file came.
+    /// The child may have looked for files before the last one came.
     again: bool,
 }
 
 impl Files {
     pub const NONE: Files = Files::new(-1, b"\0", 0, 1, false);
 
-    /// Files `name` (with its NUL) in the directory `dir`, of at most `max_size` bytes (0: no bound) each.
+    /// Files `name` (with its NUL) in the directory `dir`, of at most `max_size` bytes (0 means no bound) each.
     pub const fn new(dir: i32, name: &'static [u8], max_size: u64, max_files: u32, compress: bool) -> Files {
         let mark = LogMark { generation: 1, records: 0, bytes: 0 };
         Files { dir, name, max_size, max_files, compress, mark, child: 0, again: false }
     }
 
-    /// Opens the file that is written, or makes the first.
+    /// Opens the file that is being written, or makes the first one.
     pub fn open(&mut self) -> Result<LogFile> {
         let fd = self.make(self.name)?;
         let size = sys::fstat(fd).inspect_err(|_| sys::close(fd))?.size;
         if self.max_size > 0 {
             match (size > 0).then(|| read_mark(fd)).flatten() {
                 Some(mark) => self.mark = mark,
-                // Without it readers go by names alone.
+                // Without a mark, readers find files by their names alone.
                 None => drop(set_mark(fd, &self.mark)),
             }
         }
@@ -68,7 +68,7 @@ impl Files {
         sys::openat(self.dir, name, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW, 0o640)
     }
 
-    /// Begins the next file, behind one of so many records and bytes. None: that one goes on.
+    /// Begins the next file, after one of so many records and bytes. None if the present file is written further.
     #[inline(never)]
     pub fn rotate(&mut self, records: u64, size: u64) -> Option<i32> {
         let mark = LogMark {
@@ -78,7 +78,7 @@ impl Files {
         };
         let (mut new, mut name) = ([0; NAME], [0; NAME]);
         self.named(&mut new, 0, b".new");
-        // A killed monitor may have left one.
+        // A monitor that was killed may have left such a file.
         let _ = sys::unlinkat(self.dir, &new, 0);
         let fd = self.make(&new).ok()?;
         let lock = if self.compress { lock(self.dir) } else { -1 };
@@ -89,7 +89,7 @@ impl Files {
         if renamed.is_ok() {
             self.mark = mark;
         } else {
-            // The old one goes on, by its own name.
+            // The old file keeps its name, and is written further.
             sys::close(fd);
             let _ = sys::unlinkat(self.dir, &new, 0);
             if moved.is_ok() && self.max_files > 1 {
@@ -106,13 +106,13 @@ impl Files {
         renamed.is_ok().then_some(fd)
     }
 
-    /// Each file takes the next number; the oldest goes. Errors: one cannot have it. It and all newer ones stay as they
-    /// are then, and the number that is free is filled the next time.
+    /// Gives each file the next number, and removes the oldest. An error: a file could not be renamed. It and all newer
+    /// files keep their names, and the next rotation fills the free number.
     #[inline(never)]
     fn move_up(&self) -> Result<()> {
         let (mut older, mut newer) = ([0; NAME], [0; NAME]);
         for number in (1..=self.in_use().saturating_add(1).min(self.max_files - 1)).rev() {
-            // The newest, which has no other form, is the last.
+            // The newest file, which has only one form, comes last.
             for form in FORMS.into_iter().rev() {
                 self.named(&mut older, number, form);
                 if number + 1 == self.max_files {
@@ -128,8 +128,8 @@ impl Files {
         Ok(())
     }
 
-    /// How many older files there are. A number that is free is where a monitor was killed while it rotated; one that
-    /// cannot be looked at counts as missing.
+    /// How many older files there are. A number is free if a monitor was killed while it rotated. A file that cannot be
+    /// opened counts as missing.
     #[inline(never)]
     fn in_use(&self) -> u32 {
         let free = |&number: &u32| FORMS.iter().all(|form| matches!(self.open_numbered(number, form), Err(ENOENT)));
@@ -164,7 +164,7 @@ impl Files {
         }
     }
 
-    /// Nothing is written any more: waits until all is compressed, so that no process stays behind.
+    /// Writing has ended: waits until all files are compressed, so that no process is left behind.
     pub fn finish(&mut self) {
         while self.child > 0 {
             sys::wait_for(self.child);
@@ -184,13 +184,13 @@ impl Files {
                 sys::close(pidfd);
                 self.child = pid;
             }
-            // The next rotation tries it again.
+            // The next rotation tries again.
             Err(_) => {}
         }
     }
 
-    /// The child: compresses what is not, the oldest first. Nothing of the monitor's stays open here, as its lock or a
-    /// client's stream would.
+    /// In the child: compresses all files that are not compressed, the oldest first. It closes the descriptors of the
+    /// monitor, such as its lock and the streams of clients.
     fn compress_all(&mut self) -> ! {
         if sys::dup_to(self.dir, 0).is_ok() {
             self.dir = 0;
@@ -202,7 +202,7 @@ impl Files {
         sys::exit(0)
     }
 
-    /// Answers whether there was one.
+    /// Answers whether there was a file to compress.
     fn compress_oldest(&self) -> Result<bool> {
         let mut name = [0; NAME];
         self.named(&mut name, 0, b".gz.new");
@@ -213,11 +213,11 @@ impl Files {
         if done != Ok(true) {
             let _ = sys::unlinkat(self.dir, &name, 0);
         }
-        // One that was dropped meanwhile does not stop the others.
+        // A file that was removed meanwhile does not stop the others.
         done.map(|_| there)
     }
 
-    /// The file that compressed bytes are gathered in, which one process at a time has.
+    /// The file that takes the compressed bytes. One process at a time owns it.
     fn own(&self, name: &[u8]) -> Result<Fd> {
         loop {
             let file = Fd::new(self.make(name)?);
@@ -231,7 +231,7 @@ impl Files {
         }
     }
 
-    /// Answers whether the compressed file took the other's place: rotation may have dropped that.
+    /// Answers whether the compressed file replaced the other one, which a rotation may have removed.
     fn compress_one(&self, source: i32, output: i32, temporary: &[u8]) -> Result<bool> {
         let size = sys::fstat(source)?.size as usize;
         squeeze(source, size, output)?;
@@ -251,7 +251,7 @@ impl Files {
     }
 }
 
-/// Compresses in a process of its own: what it reads the container wrote.
+/// Compresses in a process of its own, because the container wrote the file.
 fn squeeze(source: i32, size: usize, output: i32) -> Result<()> {
     let (pid, pidfd) = sys::fork(0, None)?;
     if pid == 0 {
@@ -289,7 +289,7 @@ fn read_mark(fd: i32) -> Option<LogMark> {
     LogMark::from_bytes(&bytes[..length])
 }
 
-/// A file system that knows no such attributes holds no containers either.
+/// Every file system that can hold containers has such attributes.
 #[inline(never)]
 fn set_mark(fd: i32, mark: &LogMark) -> Result<()> {
     sys::set_attribute(fd, LOG_MARK, &mark.to_bytes())

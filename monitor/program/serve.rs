@@ -1,4 +1,4 @@
-//! Requests of clients: each goes to the part that it is about.
+//! Requests of clients: each goes to the part that it concerns.
 
 use crate::call::{Call, Freeze, Until};
 use crate::clients::Waits;
@@ -15,7 +15,7 @@ use crate::sys::{self, *};
 use crate::wire::*;
 
 impl Monitor {
-    /// Never within its caller: the frame of the loop that waits would hold the buffer from then on.
+    /// Never inlined: otherwise the stack frame of the waiting loop would hold the buffer all the time.
     #[inline(never)]
     pub fn client_ready(&mut self, slot: usize) {
         let mut fds = [-1; MAX_FDS];
@@ -74,7 +74,7 @@ impl Monitor {
                 self.record.set_attributes(text);
                 Ok(())
             }
-            // Of a boot message, or served above.
+            // A call of a boot message, or one that is served above.
             _ => Err(ENOSYS),
         }
     }
@@ -106,7 +106,7 @@ impl Monitor {
         let request = execs::Request { client, session: Session::new(streams), id };
         let home = Home::new(&self.process, &self.groups, self.header.flags);
         if let Err(failure) = self.execs.start(request, &home, fds, &mut self.link) {
-            // A failure without a detail is an error number alone.
+            // Of a failure without a detail, the client gets only the error number.
             let code = self.record.state.exit_code;
             let failure =
                 if failure.detail == 0 { Failure { errno: failure.errno, ..Failure::default() } } else { failure };
@@ -129,7 +129,7 @@ impl Monitor {
         }
     }
 
-    /// With the mount namespace of a volume of this name.
+    /// Answers with the mount namespace of the volume of this name.
     fn answer_volume(&mut self, slot: usize, name: &[u8]) {
         let plan = self.link.plan();
         let whole = plan.each::<Volume>().find(|(_, volume)| volume.name == name).map(|(_, volume)| volume.index);
@@ -153,7 +153,7 @@ impl Monitor {
     pub fn signal(&mut self, signal: u32, by_hand: bool) -> Result<()> {
         if !self.process.runs() {
             if by_hand && self.record.state.status() == Status::Restarting {
-                // The process ended between the caller's look and now: the wait for the restart is to end.
+                // The process ended after the caller looked: the caller wants no restart.
                 self.restarts.end();
                 self.give_up_restart();
                 return Ok(());
@@ -164,7 +164,7 @@ impl Monitor {
         if by_hand {
             self.restarts.end();
         }
-        // Frozen, it could not die, and nobody may freeze it now.
+        // A frozen process cannot die, so it is thawed. From now on nobody may freeze it.
         match self.process.is_killed() && signal == SIGKILL && self.record.state.status() == Status::Paused {
             true => self.groups.freeze(false),
             false => Ok(()),

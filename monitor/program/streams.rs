@@ -30,7 +30,7 @@ pub fn attach(link: &mut Link, direct: &mut [i32; 3], mask: u32, fds: &[i32]) ->
     let attach = Message { code: ATTACH, a: wanted, ..Message::default() };
     let result = match wanted {
         0 => Ok(()),
-        // Before the start: the worker finds the order when it begins.
+        // Before the start, the order waits for the worker.
         _ if link.awaits_worker() => link.order(attach, &mine[..count]),
         _ => link.command(Message { b: 1, ..attach }, &mine[..count]).map(drop),
     };
@@ -76,7 +76,7 @@ pub fn take_stdin(link: &mut Link, fd: i32) {
     }
 }
 
-/// The end of input of the container's present clients is the container's own. A terminal has none.
+/// From now on the end of a present client's input ends the container's input. The input of a terminal has no end.
 pub fn end_input(link: &mut Link) -> Result<()> {
     if !link.life.runs() || link.worker.flags & FLAG_TTY != 0 {
         return Ok(());
@@ -88,25 +88,25 @@ pub fn enable_inputs(link: &mut Link) {
     let _ = link.order(Message { code: ENABLE, a: CONTAINER, ..Message::default() }, &[]);
 }
 
-/// The process is gone: it takes no input any more.
+/// The process is gone: drops its input.
 pub fn drop_inputs(link: &mut Link, owner: u32) {
     if link.life.runs() {
         let _ = link.order(Message { code: DROP, a: owner, ..Message::default() }, &[]);
     }
 }
 
-/// The health check ended: how much it wrote.
+/// The health check ended: answers how much it wrote.
 pub fn end_check_output(link: &mut Link) -> u32 {
     link.command(Message { code: CHECKED, ..Message::default() }, &[]).map_or(0, |b| b.min(u64::from(u32::MAX)) as u32)
 }
 
-/// The last check's output goes into a file, at this place.
+/// Writes the output of the last check into a file, at this position.
 pub fn keep_check_output(link: &mut Link, file: i32, at: u64) -> Result<()> {
     link.command(Message { code: KEEP_CHECK, b: at, ..Message::default() }, &[file]).map(drop)
 }
 
-/// A descriptor that never blocks this process. If its description is shared with the caller, its flags stay as they
-/// are, so a pipe or terminal is opened anew.
+/// A descriptor that never blocks this process. The caller may share its flags, which must stay, so a pipe or a
+/// terminal is opened again.
 fn own_description(fd: i32, flags: u32) -> i32 {
     const S_IFSOCK: u32 = 0o140000;
     let socket = sys::fstat(fd).is_ok_and(|stat| stat.mode & S_IFMT == S_IFSOCK);

@@ -170,8 +170,8 @@ pub fn close(fd: i32) {
     let _ = sys!(CLOSE, fd);
 }
 
-/// Ends the process. A filter of the container's may forbid both calls: then an invalid instruction does it, and the
-/// kernel ends the process by a signal that no filter refuses.
+/// Ends the process. If a filter of the container forbids both calls, an invalid instruction ends the process by a
+/// signal, which no filter can refuse.
 pub fn exit(code: i32) -> ! {
     let _ = sys!(EXIT_GROUP, code);
     let _ = sys!(EXIT, code);
@@ -266,7 +266,7 @@ pub fn symlinkat(text: &[u8], dir: i32, name: &[u8]) -> Result<()> {
     sys!(SYMLINKAT, text.as_ptr(), dir, name.as_ptr()).map(|_| ())
 }
 
-/// How much of `text` the link's text took; one that fills it may be longer.
+/// Reads a link into `text`; answers the length. If the text fills all of `text`, the link may be longer.
 pub fn readlinkat(dir: i32, name: &[u8], text: &mut [u8]) -> Result<usize> {
     sys!(READLINKAT, dir, name.as_ptr(), text.as_mut_ptr(), text.len())
 }
@@ -335,7 +335,7 @@ pub fn fstat(fd: i32) -> Result<Stat> {
     Ok(Stat { mode: u32::from(mode), ino, size, blocks, rdev_major, rdev_minor })
 }
 
-/// Gives back what a part of a file takes; zeros stand there from then on.
+/// Frees the disk space of a part of a file, which reads as zeros from then on.
 pub fn punch_hole(fd: i32, from: u64, length: u64) -> Result<()> {
     const KEEP_SIZE: usize = 1;
     const PUNCH_HOLE: usize = 2;
@@ -403,7 +403,7 @@ pub fn grow_pipe(fd: i32, size: usize) -> Result<()> {
     Ok(())
 }
 
-/// Moves what is in one pipe to another without copying it, as much as there is room for; never waits.
+/// Moves bytes from one pipe to another without a copy, as many as there is room for; never waits.
 pub fn splice(from: i32, to: i32, most: usize) -> Result<usize> {
     const MOVE_NONBLOCK: usize = 1 | 2;
     sys!(SPLICE, from, 0usize, to, 0usize, most, MOVE_NONBLOCK)
@@ -585,11 +585,11 @@ pub fn shut_write(fd: i32) {
     let _ = sys!(SHUTDOWN, fd, 1);
 }
 
-/// Bytes that nobody foresees.
+/// Random bytes.
 pub fn random(bytes: &mut [u8]) {
     const NONBLOCK: usize = 1;
     if sys!(GETRANDOM, bytes.as_mut_ptr(), bytes.len(), NONBLOCK).is_err() {
-        // A kernel that has none to give has the clock's.
+        // If the kernel gives none, they are made from the clock.
         let mut state = monotonic() as u64;
         for byte in bytes {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -750,19 +750,19 @@ pub fn unmap(memory: &'static [u8]) {
     let _ = sys!(MUNMAP, memory.as_ptr(), memory.len());
 }
 
-/// Gives the memory back that earlier calls used of the stack, below what is in use now.
+/// Gives back the memory of the stack that earlier calls used, below the part that is in use now.
 #[inline(never)]
 pub fn drop_stack() {
     const DONTNEED: usize = 4;
     // Where pages are larger this does nothing.
     const PAGE: usize = 4 << 10;
-    // The room that this call and the next one use; and the depth of others, at most. The kernel keeps the room below a
-    // stack free.
+    // `IN_USE`: the room that this call and the next one use. `ROOM`: the depth of other calls, at most. The kernel
+    // keeps the room below a stack free.
     const IN_USE: usize = 8 << 10;
     const ROOM: usize = 512 << 10;
     let here = 0u8;
     let end = (&raw const here as usize).wrapping_sub(IN_USE) & !(PAGE - 1);
-    // An error says that not all of it is mapped: what is was given back.
+    // An error says that a part is not mapped; the mapped part was given back.
     let _ = sys!(MADVISE, end.wrapping_sub(ROOM), ROOM, DONTNEED);
 }
 
@@ -775,7 +775,7 @@ pub unsafe trait Plain: Copy {}
 // SAFETY: a number.
 unsafe impl Plain for u32 {}
 
-/// Fresh zeroed memory for so many.
+/// Fresh zeroed memory for so many values.
 pub fn map_slice<T: Plain>(count: usize) -> Result<&'static mut [T]> {
     let memory = map_memory(count.checked_mul(size_of::<T>()).ok_or(ENOMEM)?)?;
     // SAFETY: a mapping begins at a page, is as long as asked for, this is the only reference to it, and zeroes are a
@@ -815,7 +815,7 @@ fn clock(id: usize) -> i64 {
     now.seconds * 1_000_000_000 + now.nanos
 }
 
-/// Lets some time pass: what a signal cuts off is not made up for.
+/// Waits for some time; a signal may end the wait early.
 pub fn sleep(nanos: i64) {
     let time = Timespec { seconds: nanos / 1_000_000_000, nanos: nanos % 1_000_000_000 };
     let _ = sys!(NANOSLEEP, &raw const time, 0);
@@ -853,7 +853,7 @@ pub const EPOLLERR: u32 = 8;
 pub const EPOLLHUP: u32 = 16;
 /// The other side writes no more.
 pub const EPOLLRDHUP: u32 = 0x2000;
-/// Told once for each change.
+/// Reported once for each change.
 pub const EPOLLET: u32 = 1 << 31;
 
 pub fn epoll_create() -> Result<i32> {
@@ -864,8 +864,7 @@ pub const ADD: usize = 1;
 pub const REMOVE: usize = 2;
 pub const CHANGE: usize = 3;
 
-/// `operation` is [`ADD`], [`REMOVE`] or [`CHANGE`]. A descriptor without events still tells that its other end is
-/// gone. A new eventfd that does not block.
+/// A new eventfd that does not block.
 pub fn eventfd() -> Result<i32> {
     sys!(EVENTFD2, 0, O_CLOEXEC | O_NONBLOCK).map(|fd| fd as i32)
 }
@@ -960,8 +959,8 @@ pub fn fork(flags: u64, cgroup: Option<i32>) -> Result<(i32, i32)> {
 /// The flag of clone(2) for a sibling: a process whose parent is the caller's.
 pub const SIBLING: u64 = CLONE_PARENT | SIGCHLD as u64;
 
-/// fork by the oldest call, which filters of system calls know, of a child of the caller's parent: 0 in the child, and
-/// its pid.
+/// fork by the oldest call, which filters of system calls know. The child's parent is the caller's parent. Answers 0 in
+/// the child, else the child's pid.
 pub fn fork_sibling() -> Result<i32> {
     sys!(CLONE, SIBLING, 0usize, 0usize, 0usize, 0usize).map(|pid| pid as i32)
 }
@@ -981,7 +980,7 @@ pub fn pidfd_signal(pidfd: i32, signal: u32) -> Result<()> {
     sys!(PIDFD_SEND_SIGNAL, pidfd, signal, 0, 0).map(|_| ())
 }
 
-/// Unmaps a range of addresses; what is not mapped there is no error.
+/// Unmaps a range of addresses, of which parts may be unmapped already.
 ///
 /// # Safety
 /// Nothing refers to the range any more.
@@ -1060,7 +1059,7 @@ pub fn mount(source: &[u8], target: &[u8], kind: &[u8], flags: u32, options: &[u
     sys!(MOUNT, source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, options.as_ptr()).map(|_| ())
 }
 
-/// An attribute of a file, not followed where it is a link.
+/// Sets an attribute of a file; a link is not followed.
 pub fn lsetxattr(path: &[u8], name: &core::ffi::CStr, value: &[u8]) -> Result<()> {
     sys!(LSETXATTR, path.as_ptr(), name.as_ptr(), value.as_ptr(), value.len(), 0).map(|_| ())
 }
@@ -1167,7 +1166,7 @@ pub fn set_fs_owner(uid: u32, gid: u32) -> Result<()> {
     const PR_SET_SECUREBITS: usize = 28;
     const NO_SETUID_FIXUP: usize = 4;
     prctl(PR_SET_SECUREBITS, NO_SETUID_FIXUP)?;
-    // These answer the old owner, whatever happens.
+    // Both calls answer the old owner, also after a failure.
     let _ = sys!(SETFSGID, gid);
     let _ = sys!(SETFSUID, uid);
     Ok(())

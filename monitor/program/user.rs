@@ -1,7 +1,7 @@
 //! The user that a process runs as: names looked up in the container's own passwd and group files.
 //!
-//! The files are the image's: regular files of bounded size only, opened inside the root, read whole; what they say is
-//! `src/users.rs`'s to find.
+//! The files belong to the image: only regular files of bounded size are opened, inside the root, and read whole.
+//! `src/users.rs` finds the entries in them.
 
 use crate::fault::{Fault, Outcome, detailed, errno, os};
 use crate::ops::List;
@@ -17,7 +17,7 @@ const MAX_FILE: u64 = 10 << 20;
 pub struct Identity {
     pub uid: u32,
     pub gid: u32,
-    /// Room for all there can be: of fresh memory only what is written counts.
+    /// Room for the most groups that there can be: fresh memory takes nothing until it is written.
     pub groups: &'static mut [u32],
     pub group_count: usize,
     pub home: [u8; 1024],
@@ -26,8 +26,8 @@ pub struct Identity {
 
 /// Resolves `user[:group]` and additional groups.
 ///
-/// Rules as the field has them: digits are always a number; a name must be in the file; a number need not be; the
-/// groups that list the user are taken unless the group was named.
+/// The rules are those of other engines: digits are always a number; a name must be in the file, a number need not be;
+/// the groups that list the user count unless the request names a group.
 pub fn resolve(root: i32, spec: &[u8], more: List<&[u8]>) -> Outcome<Identity> {
     let mut who = Identity {
         uid: 0,
@@ -73,7 +73,7 @@ fn group_id(group: &[u8], groups: &[u8], index: u32) -> Outcome<u32> {
     users::group(group, groups).map_err(|bad| failure_of(&bad, DETAIL_NO_GROUP, index))
 }
 
-/// `missing`: the detail where the name is not in the file; `extra` goes with it.
+/// `missing`, with `extra`: the detail if the name is not in the file.
 fn failure_of(bad: &Bad, missing: u32, extra: u32) -> Fault {
     match bad {
         Bad::Missing => Fault::new(0, missing, extra),
@@ -99,11 +99,11 @@ impl Identity {
     }
 }
 
-/// A file of the image; one that is missing is empty.
+/// Reads a file of the image. A missing file counts as empty.
 fn read_file(root: i32, path: &[u8]) -> Outcome<&'static [u8]> {
     const RESOLVE: u64 = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
     let bad = detailed(EINVAL, DETAIL_BAD_USER_FILE);
-    // Looked at before it is opened for reading: opening a fifo or a device can have effects.
+    // The type is checked before the file is opened for reading, because opening a fifo or a device can have effects.
     let look = match sys::openat2(root, path, O_PATH, 0, RESOLVE) {
         Ok(fd) => fd,
         Err(ENOENT | ENOTDIR) => return Ok(b""),
@@ -112,7 +112,7 @@ fn read_file(root: i32, path: &[u8]) -> Outcome<&'static [u8]> {
     let stat = os(sys::fstat(look))?;
     sys::close(look);
     if (stat.mode & S_IFMT, stat.rdev_major, stat.rdev_minor) == (S_IFCHR, 1, 3) {
-        // Masked: what the container sees is empty.
+        // The file is masked: the container sees an empty file.
         return Ok(b"");
     }
     if (stat.mode & S_IFMT != S_IFREG || stat.size > MAX_FILE) && Wall::UserFiles.stands() {

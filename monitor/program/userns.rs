@@ -1,5 +1,5 @@
-//! A container's user namespace, made before its first process: a helper process makes it, and in it the namespaces
-//! that are to belong to it; they live on by their descriptors when the helper has ended.
+//! A container's user namespace, made before its first process. A helper process makes it, and the namespaces that are
+//! to belong to it. Their descriptors keep them when the helper has ended.
 //!
 //! The first process stays outside until its mounts, devices and interfaces are made, joins what belongs to the user
 //! namespace one by one, and enters the user namespace itself as its last privileged step ([`crate::child`]).
@@ -60,7 +60,7 @@ fn make(kinds: u64, joined: i32, maps: (&[u8], &[u8])) -> Result<Made> {
     sys::close(talk[1]);
     sys::close(pidfd);
     let made = collect(pid, talk[0], kinds, (joined < 0).then_some(maps));
-    // The monitor's end of the talk ends: so does the helper.
+    // The helper ends when the monitor's end of the socket is closed.
     sys::close(talk[0]);
     sys::wait_for(pid);
     made
@@ -87,7 +87,7 @@ fn collect(pid: i32, talk: i32, kinds: u64, new: Option<(&[u8], &[u8])>) -> Resu
     Ok(made)
 }
 
-/// The helper says that it is as far, or by its end that it will not be.
+/// Waits until the helper has done its step. An error, or its end: the step failed.
 fn heard(talk: i32) -> Result<()> {
     let mut word = [0u8; 4];
     match sys::read(talk, &mut word)? {
@@ -123,7 +123,7 @@ fn helper(kinds: u64, joined: i32, talk: i32) -> ! {
             sys::exit(1)
         }
     };
-    // Nobody in a namespace that is joined finds the monitor's descriptors here.
+    // A process in a namespace that is joined must not find the monitor's descriptors here.
     let (low, high) = (talk.min(joined), talk.max(joined));
     if low > 0 {
         let _ = sys::close_range(0, low as u32 - 1, 0);
@@ -136,7 +136,7 @@ fn helper(kinds: u64, joined: i32, talk: i32) -> ! {
     let mut word = [0u8; 2];
     let _ = sys::read(talk, &mut word);
     say(if kinds != 0 { sys::unshare(kinds) } else { Ok(()) });
-    // Until the monitor has what it wants.
+    // Waits until the monitor has opened the namespaces.
     let _ = sys::read(talk, &mut word);
     sys::exit(0)
 }

@@ -72,7 +72,7 @@ impl Ways {
         receive(self.orders[0].raw())?.ok_or(EPIPE)
     }
 
-    /// A request or a notice; none: nothing came, or the worker is gone, which the end of the child reports.
+    /// A request or a notice; none if nothing came, or the worker is gone, which the end of the child reports.
     pub fn receive_request(&self) -> Option<Message> {
         let requests = self.requests[0].raw();
         let received = receive(requests);
@@ -99,7 +99,7 @@ impl Ways {
         }
     }
 
-    /// Waits for the error number in the worker's first notice; none: the worker ended without one.
+    /// Waits for the error number in the worker's first notice; none if the worker ended without one.
     pub fn first_notice(&self) -> Result<Option<i32>> {
         let requests = self.requests[0].raw();
         while let Err(error) = sys::either(requests, requests, PATIENCE_S) {
@@ -112,7 +112,7 @@ impl Ways {
     }
 }
 
-/// One message without descriptors. None: the other end is closed, or the bytes are not a message.
+/// One message without descriptors. None if the other end is closed, or the bytes are not a message.
 fn receive(socket: i32) -> Result<Option<Message>> {
     let (mut bytes, mut fds) = ([0; MESSAGE], [-1; MAX_FDS]);
     let got = sys::recv_fds(socket, &mut bytes, &mut fds, false);

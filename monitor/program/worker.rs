@@ -1,7 +1,7 @@
 //! The worker: the half of the monitor that reads what a container made. It copies output and input, writes the log,
-//! answers names and relays connections; it begins as a copy of the launcher, keeps the few descriptors that this
-//! takes, and gives its rights up before the first byte (`confine`). It asks the launcher for everything that it cannot
-//! do any more (`link`).
+//! answers names and relays connections; it begins as a copy of the launcher, keeps the few descriptors that it needs,
+//! and gives up its rights before it reads the first byte (`confine`). It asks the launcher for everything that it
+//! cannot do any more (`launcher`).
 
 use crate::confine;
 use crate::dns::Dns;
@@ -21,7 +21,7 @@ use crate::sys::{self, *};
 use crate::timers;
 use crate::wire::*;
 
-/// Ends when the launcher has closed its end.
+/// The exit code when the launcher is gone.
 const GONE: i32 = 0;
 /// The exit code when the rights could not be given up.
 const NOT_CONFINED: i32 = 71;
@@ -33,7 +33,7 @@ const MOST_FDS: usize = 1 << 20;
 pub struct Worker {
     /// `FLAG_*` of the plan's head.
     pub flags: u32,
-    /// Where the container's own output comes from: the next worker reads what one that died has not read.
+    /// The reading ends of the container's own output. If a worker dies, the next one reads the rest.
     pub sources: [Fd; 2],
     /// The end of the container's input.
     pub stdin: Fd,
@@ -117,7 +117,7 @@ impl Worker {
         sys::prctl(PR_SET_PDEATHSIG, SIGKILL as usize)?;
         crate::logfile::begin(&mut self.outputs.log)?;
         let states = fd::reopen(self.run_states, O_RDONLY)?;
-        // A file of locks tells which containers live.
+        // The locks of a file tell which containers live.
         let alive = sys::openat(self.container_dir, b"../../alive\0", O_RDONLY, 0).unwrap_or(-1);
         let mut highest = 0;
         let mut open = OpenSet::new(sys::map_memory(MOST_FDS / 8)?);
@@ -137,7 +137,7 @@ impl Worker {
         self.inputs.begin(self.epoll, launcher);
         self.relay.begin(self.epoll);
         self.dns.begin(self.epoll, launcher, crate::names::Files { run_dir: self.run_dir, states, alive });
-        // The files of names, and the locks of running containers: both lie in the directory of all that runs.
+        // The files of names and of states lie below the directory of everything that runs.
         let running = Fd::new(sys::openat(self.run_dir, b"../..\0", O_PATH | O_DIRECTORY, 0)?);
         confine::enter_root(running.raw())?;
         confine::give_up(WORKER, running.raw())?;
@@ -145,7 +145,7 @@ impl Worker {
         sys::epoll_ctl(self.epoll, ADD, self.orders, EPOLLIN, token(ORDERS, 0))
     }
 
-    /// Takes up the descriptors that an earlier worker left, or the start made.
+    /// Takes the descriptors that an earlier worker left, or that the start made.
     fn open_all(&mut self, runs: bool) {
         let log = self.flags & FLAG_LOG != 0;
         for index in [STDOUT, STDERR] {
@@ -193,7 +193,7 @@ impl Worker {
         }
     }
 
-    /// None: the launcher waits for no answer.
+    /// Does the work of an order. None if the launcher waits for no answer.
     fn obey(&mut self, order: Message, keys: &[u8], fds: &[i32]) -> Option<Result<u64>> {
         let fd = fds.first().copied().unwrap_or(-1);
         let done = |result: Result<()>| Some(result.map(|()| 0));
@@ -282,15 +282,15 @@ impl Worker {
     fn change_plan(&mut self, file: i32) {
         let plan = sys::fstat(file).and_then(|stat| sys::map_file(file, stat.size as usize));
         sys::close(file);
-        // The launcher has read it before.
+        // The launcher has checked the plan before.
         if let Some(Ok(plan)) = plan.ok().map(Plan::check) {
             self.replace_plan(plan);
-            // Packets on their way went to where the ports led before.
+            // The open connections lead to the old targets of the ports.
             self.relay.end_passages();
         }
     }
 
-    /// Gives clients the output that they have not taken, for so long.
+    /// Gives clients the output that they have not taken yet, for at most so long.
     fn give_the_rest(&mut self, millis: i64) {
         let until = sys::monotonic() + millis * 1_000_000;
         let mut events = [EpollEvent::default(); 16];

@@ -1,5 +1,5 @@
-//! Answers of the kernel that the monitor reads: netlink's, a process's `stat`, the count of a group's kills. Of what
-//! they say the name of a process alone is chosen by a container: at most 15 bytes, in brackets.
+//! Answers of the kernel that the monitor reads: those of netlink, the `stat` of a process, the count of a group's
+//! kills. A container can choose only one part of them: the name of a process, at most 15 bytes, in brackets.
 
 /// Acknowledgements in an answer of netlink: how many, and the first refusal among them (an error number above 0).
 pub fn acknowledged(answer: &[u8]) -> (u32, Option<i32>) {
@@ -15,13 +15,14 @@ pub fn acknowledged(answer: &[u8]) -> (u32, Option<i32>) {
                 return (count, Some(error.saturating_neg()));
             }
         }
-        // The next one begins at a multiple of four bytes; one that says less than a header has is a header long.
+        // The next message begins at a multiple of four bytes. A message that claims to be shorter than its header is
+        // as long as the header.
         rest = rest.get(size.max(HEADER).saturating_add(3) & !3..).unwrap_or(&[]);
     }
     (count, None)
 }
 
-/// A number of `/proc/PID/stat`, counted from 1 as proc(5) does, of those behind the name; 0 where there is none.
+/// A number after the name in `/proc/PID/stat`, counted from 1 as in proc(5); 0 if there is none.
 pub fn stat_field(stat: &[u8], field: usize) -> u64 {
     // The command's name may hold anything, also spaces and brackets: fields are counted from its last bracket.
     let after = stat.iter().rposition(|&b| b == b')').map_or(0, |at| at + 2);

@@ -47,7 +47,7 @@ pub enum Call {
         rows: u16,
         /// Characters of a line.
         cols: u16,
-        /// The pid of an exec'd process; none: the container's own terminal.
+        /// The pid of an exec'd process; none means the container's own terminal.
         process: Option<i32>,
     },
     /// Starts a process. Descriptors: plan, exec state file, streams; text: the exec instance's id, for its events. Two
@@ -68,7 +68,7 @@ pub enum Call {
     Policy {
         /// `RESTART_*`.
         name: u32,
-        /// The most restarts; 0: no bound.
+        /// The most restarts; 0 means no bound.
         bound: u32,
     },
     /// Brings [`crate::wire::STRING_ATTRIBUTES`] as text.

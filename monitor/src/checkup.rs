@@ -14,9 +14,9 @@ pub struct Checks {
     /// The interval within the start period, until a check succeeds.
     pub start_interval: i64,
     pub timeout: i64,
-    /// When the next check is due; 0: none is.
+    /// When the next check is due; 0 if none is.
     next: i64,
-    /// When the check that runs has taken too long; 0: none runs, or it was killed already.
+    /// When the check that runs has taken too long; 0 if none runs, or it was killed already.
     deadline: i64,
 }
 
@@ -31,7 +31,7 @@ impl Checks {
         (self.next, self.deadline) = (0, 0);
     }
 
-    /// When the next thing is to be done; 0: nothing is.
+    /// When the next thing is to be done; 0 if nothing is.
     pub fn due(&self) -> i64 {
         if self.deadline > 0 { self.deadline } else { self.next }
     }

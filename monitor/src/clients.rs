@@ -20,7 +20,7 @@ pub enum Waits {
 
 #[derive(Clone, Copy)]
 struct Client {
-    /// 0: the slot is free.
+    /// The client's descriptor; 0 if the slot is free.
     fd: i32,
     waits: Waits,
     /// The client is gone, which the monitor has not noted yet.
@@ -33,14 +33,14 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Seats a client; none: the table is full.
+    /// Seats a client; none if the table is full.
     pub fn add(&mut self, fd: i32) -> Option<usize> {
         let slot = self.clients.iter().position(|client| client.fd == 0 && !client.gone)?;
         self.clients[slot] = Client { fd, waits: Waits::No, gone: false };
         Some(slot)
     }
 
-    /// The client's descriptor; none: it is gone.
+    /// The client's descriptor; none if it is gone.
     pub fn fd(&self, slot: usize) -> Option<i32> {
         self.clients.get(slot).map(|client| client.fd).filter(|&fd| fd > 0)
     }

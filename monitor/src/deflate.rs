@@ -1,8 +1,7 @@
-//! gzip: what rotation left behind is compressed by this, in a child of the monitor (`program/gzip.rs`).
+//! gzip, for the files that a rotation left: a child of the monitor compresses them (`program/gzip.rs`).
 //!
-//! One deflate block of the codes that the format fixes, matches by a table of where each four bytes were last seen.
-//! Lines of a log repeat each other, so that is enough to make a quarter of them, and no tables of codes are built or
-//! sent.
+//! The output is one deflate block with the fixed codes of the format. A table says where each four bytes were last
+//! seen, for matches. The lines of a log repeat each other, so this shrinks them to a quarter, without tables of codes.
 
 /// An error number.
 type Result<T> = core::result::Result<T, i32>;
@@ -43,7 +42,7 @@ pub fn compress(
 
 fn deflate(input: &[u8], table: &mut [u8], out: &mut Bits) {
     let mut at = 0;
-    // Positions modulo 2^32: what is farther away than the window cannot be a candidate anyway.
+    // Positions count modulo 2^32, because a match must lie within the window anyway.
     while at + SHORTEST <= input.len() && out.result.is_ok() {
         let length = match find(input, at, table) {
             Some((length, distance)) => {
@@ -159,7 +158,7 @@ impl Bits<'_> {
         }
     }
 
-    /// Up to the end of the begun byte.
+    /// Fills the last byte with zeros.
     fn whole_bytes(&mut self) {
         let count = self.count.div_ceil(8) as usize;
         self.count = 0;

@@ -58,7 +58,7 @@ pub fn of_volume(w: &mut Writer, action: &[u8], text: &[u8]) {
     w.bytes(HEAD).bytes(b"{\"Type\":\"volume\",\"Action\":\"").bytes(action).bytes(b"\",").bytes(text);
 }
 
-/// Completes a record: the time of the event, and the head. None: the record did not fit its buffer.
+/// Completes a record: the time of the event, and the head. None if the record did not fit its buffer.
 pub fn seal<'a>(mut w: Writer<'a>, now: i64) -> Option<&'a mut [u8]> {
     w.bytes(b",\"time\":").number(now / 1_000_000_000).bytes(b",\"timeNano\":").number(now).bytes(b"}");
     let record = w.filled()?;
@@ -70,7 +70,7 @@ pub fn seal<'a>(mut w: Writer<'a>, now: i64) -> Option<&'a mut [u8]> {
 }
 
 /// The old part of a journal of `size` bytes that is to go, when `used` bytes of it are on the disk: its place and its
-/// length. None: the journal is small enough.
+/// length. None if the journal is small enough.
 pub fn excess(size: u64, used: u64) -> Option<(u64, u64)> {
     (used > JOURNAL_MOST).then(|| (JOURNAL_HEAD, size.saturating_sub(JOURNAL_LIMIT) & !4095))
 }

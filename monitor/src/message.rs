@@ -57,7 +57,7 @@ impl Message {
 
 /// a: mask of streams, b: whether the launcher waits for an answer; descriptors: those of the mask.
 pub const ATTACH: u32 = 1;
-/// b: index of the stream plus one (0: any), c: whether it is logged; descriptors: the source, perhaps a client's.
+/// b: index of the stream plus one (0 means any), c: whether it is logged; descriptors: the source, perhaps a client's.
 /// Answered, unless it is a stream of the container's own.
 pub const OUTPUT: u32 = 2;
 /// Descriptor: the process's end of its input.

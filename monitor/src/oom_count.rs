@@ -2,7 +2,7 @@
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Kills that are announced.
+    /// How many kills are announced.
     seen: u64,
     /// An event announced a kill that the count does not show yet: control groups v1 notify before they kill.
     ahead: bool,

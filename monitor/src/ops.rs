@@ -269,7 +269,7 @@ operations! {
         flags: u32,
         /// The user, the groups, and the capabilities.
         who: Who<'a>,
-        /// The seccomp filter (`sock_filter` bytes); empty: none.
+        /// The seccomp filter (`sock_filter` bytes); empty if there is none.
         filter: &'a [u8],
         /// Inheritable capabilities.
         inheritable: u64,
@@ -305,7 +305,7 @@ operations! {
         /// `CLONE_NEW*`.
         namespaces: u32,
     }
-    /// The `/dev/shm` of a mount namespace becomes this container's, too.
+    /// Mounts the `/dev/shm` of another mount namespace in this container.
     27 SharedShm {
         /// Which of the boot message's namespace descriptors.
         index: u32,
@@ -329,17 +329,17 @@ operations! {
         /// The group.
         gid: u32,
     }
-    /// Enters the user namespace whose root these are outside of it.
+    /// Enters the user namespace. Its root is this user and this group outside of it.
     30 UserNs {
         /// The user of the namespace's root.
         uid: u32,
         /// The group of the namespace's root.
         gid: u32,
-        /// The mount namespace belongs to it, too: its root may mount, and the mounts that are there are locked
-        /// together.
+        /// Makes a mount namespace that belongs to the user namespace: the root may mount, and cannot separate the
+        /// mounts that are there.
         own_mounts: bool,
     }
-    /// The standard streams are theirs (exec, before a user namespace is entered).
+    /// Gives the standard streams to this user and group (for an exec, before it enters a user namespace).
     31 OwnStreams {
         /// The owner.
         uid: u32,
@@ -362,8 +362,8 @@ operations! {
         /// The volume's name.
         name: &'a [u8],
     }
-    /// All of `/dev`, or a part of it, is somebody else's. A terminal is mounted on no console unless one of them says
-    /// so.
+    /// The container does not make all of `/dev` itself. A terminal is mounted on a console only if one of the parts
+    /// says so.
     33 OthersDev {
         /// `OTHERS_*`.
         parts: u32,
@@ -415,7 +415,7 @@ operations! {
         /// The sockets' port.
         port: u32,
     }
-    /// Ends the process well: of a plan that runs no program.
+    /// Ends the process without a failure: the last step of a plan without a program.
     42 Done {}
     /// A path below a directory of the host's is bound. A container may write in the directory: links that lead out of
     /// it are refused.
@@ -540,7 +540,7 @@ operations! {
     0x124 UserMap<'a> {
         /// `CLONE_NEW*` of the namespaces to make in it.
         namespaces: u32,
-        /// Which of the boot message's namespace descriptors; none: a new one.
+        /// Which of the boot message's namespace descriptors; none means a new one.
         join: Option<u32>,
         /// As `/proc/PID/uid_map` takes it.
         uids: &'a [u8],
@@ -562,16 +562,15 @@ operations! {
         /// All of them.
         ports: List<'a, RelayPort<'a>>,
     }
-    /// A socket in whose queue lie those ports' sockets, and nothing else to come. Each packet has as many keys as
-    /// sockets.
+    /// A socket whose queue has the sockets of those ports, and nothing else. Each packet has as many keys as sockets.
     0x129 RelayQueue {
         /// Which of the boot message's namespace descriptors.
         index: u32,
     }
-    /// The container's network namespace goes on over its restarts: what is in it cannot be made again by a plan.
+    /// The container's network namespace outlives restarts, because a plan cannot make its contents again.
     0x12a KeepNet {}
-    /// The cgroups that follow may be made while the first process is on its way: it joins them before the first step
-    /// that they matter to. A monitor that does not know this makes all of them before.
+    /// The cgroups that follow may be made after the first process has started: the process joins them before the first
+    /// step that depends on them. A monitor that does not know this operation makes all groups before.
     0x1ff CgroupLate {}
 }
 
@@ -687,7 +686,7 @@ impl<'a> Text<'a> {
     /// No characters.
     pub const EMPTY: Text<'static> = Text(b"\0");
 
-    /// `None`: no NUL is its last byte.
+    /// `None` if the last byte is not a NUL.
     pub fn of(closed: &'a [u8]) -> Option<Text<'a>> {
         (closed.last() == Some(&0)).then_some(Text(closed))
     }
@@ -799,7 +798,7 @@ impl<'a> Field<'a> for bool {
     }
 }
 
-/// An index plus one; 0: none.
+/// An index plus one; 0 if there is none.
 impl<'a> Field<'a> for Option<u32> {
     const SHAPE: Shape = u32::SHAPE;
     fn write(&self, out: &mut impl Out) {
@@ -910,7 +909,7 @@ impl Shape {
     }
 }
 
-/// Whether a payload is its operation's: an operation of the monitor's own that is not known may have any.
+/// Whether a payload has the shape of its operation. An unknown operation of the monitor may have any payload.
 fn check(code: u16, payload: &[u8]) -> Result<(), Fault> {
     let Some(shape) = SHAPES.iter().find(|shape| **shape >> SHAPE_BITS == u64::from(code)) else {
         return if code >= MONITORS { Ok(()) } else { Err(Fault::Unknown) };
@@ -923,14 +922,14 @@ fn check(code: u16, payload: &[u8]) -> Result<(), Fault> {
     }
 }
 
-/// A payload being read, after its shape was looked at: a missing field would be zero or empty.
+/// A payload that is being read after its shape was checked. A missing field would read as zero or empty.
 #[derive(Clone, Copy)]
 pub struct Payload<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Payload<'a> {
-    /// Goes past these parts; `None`: it ends before they do.
+    /// Goes past these parts; `None` if it ends before they do.
     fn pass(&mut self, mut parts: u64) -> Option<()> {
         // As many as were read and not used.
         let (mut counts, mut read, mut used) = ([0; 2], 0, 0);
@@ -1058,7 +1057,7 @@ impl Bad {
     }
 }
 
-/// The name of an operation; `None`: nobody knows it.
+/// The name of an operation; `None` if nobody knows it.
 pub fn name(code: u16) -> Option<&'static str> {
     NAMES.iter().find(|(known, _)| *known == code).map(|(_, name)| *name)
 }
@@ -1090,7 +1089,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// The plan's head; `None`: it is [`Plan::EMPTY`].
+    /// The plan's head; `None` if it is [`Plan::EMPTY`].
     pub fn header(self) -> Option<Header> {
         Header::of(self.0)
     }

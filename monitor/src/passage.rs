@@ -4,7 +4,7 @@ use crate::addresses::socket_address;
 use crate::ops::{List, RelayPort};
 use crate::wire::RELAY_KEY;
 
-/// Of the container: `sockaddr_in` or `sockaddr_in6`, and its length.
+/// The address in the container: `sockaddr_in` or `sockaddr_in6`, and its length.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Target {
     pub address: [u8; 28],
@@ -26,13 +26,13 @@ fn target(ip: &[u8; 16], port: u16) -> Target {
     Target { address, length }
 }
 
-/// Port, address and interface; the flow label may change.
+/// Compares port, address and interface; the flow label may change.
 pub fn same_peer(a: &[u8; 28], b: &[u8; 28]) -> bool {
     a[2..4] == b[2..4] && a[8..] == b[8..]
 }
 
-/// A control message with an `in6_pktinfo`, for the answer: it leaves from the address that was asked; over which
-/// interface, the routes say, but for addresses of a link.
+/// The control message for an answer, from that of a question (`in6_pktinfo`): the answer leaves from the address that
+/// was asked. The routes choose the interface, except for link-local addresses.
 pub fn own_address(mut asked: [u8; 40]) -> [u8; 40] {
     const ADDRESS: usize = 16;
     const INTERFACE: usize = 32;

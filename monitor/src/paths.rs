@@ -12,7 +12,7 @@ pub struct Path {
 }
 
 impl Path {
-    /// None: the path is too long.
+    /// None if the path is too long.
     pub fn new(path: &[u8]) -> Option<Path> {
         let path = trim(path);
         let mut bytes = [0; PATH_MAX];
@@ -30,7 +30,7 @@ impl Path {
     }
 
     /// Replaces the name at `at` by the text of the link that it names. A text that begins with a slash replaces
-    /// everything before the name, too. None: the path would be too long.
+    /// everything before the name, too. None if the path would be too long.
     pub fn follow(&mut self, link: &[u8], at: Range<usize>) -> Option<()> {
         let mut joined = [0; PATH_MAX];
         let before = if link.starts_with(b"/") { b"" } else { &self.bytes[..at.start] };
@@ -51,7 +51,7 @@ pub struct Name {
 }
 
 impl Name {
-    /// None: the text is not the name of an entry of a directory.
+    /// None if the text is not the name of an entry of a directory.
     pub fn new(text: &[u8]) -> Option<Name> {
         if text.is_empty() || text.len() > 255 || text == b"." || text == b".." {
             return None;

@@ -27,7 +27,7 @@ pub fn allows(filter: &[u8], number: usize, arguments: &[usize]) -> bool {
 pub const ALLOW: u32 = 0x7fff_0000;
 const LOG: u32 = 0x7ffc_0000;
 
-/// The action without its data; none: the filter ends without one.
+/// The action without its data; none if the filter ends without one.
 fn verdict(filter: &[u8], call: &Call) -> Option<u32> {
     let (mut at, mut accumulator) = (0usize, 0u32);
     // Jumps lead forward alone, so that this ends.

@@ -1,5 +1,5 @@
-//! How far a further process has come, by the reports of the two that bring it into the container: the helper, and the
-//! process itself, in which others may have a hand.
+//! How far a further process has come, by the reports of its helper and of the process itself, which other processes
+//! may control.
 
 use crate::timers::is_due;
 use crate::wire::{Failure, STEP_HELD, STEP_LATE, STEP_LOST};
@@ -9,14 +9,14 @@ pub const NOT_STARTED: i32 = 126;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// The process that follows the plan, outside of the container's PID namespace, until it is reaped; 0: there is
+    /// The process that follows the plan, outside of the container's PID namespace, until it is reaped; 0 if there is
     /// none.
     pub helper: i32,
-    /// The process that the helper made in the container; 0: it is not known yet.
+    /// The process that the helper made in the container; 0 if it is not known yet.
     pub pid: i32,
     /// Reports may still come.
     pub reports: bool,
-    /// When that takes too long, by the monotonic clock in nanoseconds; 0: it is done.
+    /// When the launch has taken too long, by the monotonic clock in nanoseconds; 0 if the launch is done.
     pub deadline: i64,
     ready: bool,
     failure: Failure,
@@ -39,7 +39,7 @@ impl Progress {
         Progress { helper, pid, reports: true, deadline, ..Progress::NONE }
     }
 
-    /// Whether descriptors and numbers of a sender count: only the child's that the launcher forked.
+    /// Whether descriptors and numbers of a sender count: only those of the child that the launcher forked.
     pub fn trusts(&self, sender: i32, helped: bool) -> bool {
         sender > 0 && sender == if helped { self.helper } else { self.pid }
     }
@@ -54,7 +54,7 @@ impl Progress {
         self.deadline = deadline;
     }
 
-    /// The process is about to execute its program. It may do so before its helper has told its pid.
+    /// The process is about to execute its program, perhaps before its helper has reported its pid.
     pub fn ready(&mut self, sender: i32) {
         self.ready = true;
         if self.pid == 0 {
@@ -71,7 +71,7 @@ impl Progress {
         self.code = Some(code);
     }
 
-    /// Whether the process has taken too long; then that is why it failed.
+    /// Whether the process has taken too long.
     pub fn is_late(&mut self, now: i64) -> bool {
         is_due(self.deadline, now)
     }
@@ -82,7 +82,7 @@ impl Progress {
         self.failure = Failure { step, ..Failure::default() };
     }
 
-    /// No report comes any more: the program runs, or why it does not.
+    /// No report comes any more. Answers whether the program runs, or why it does not.
     pub fn launched(&mut self) -> Result<(), Failure> {
         (self.reports, self.deadline) = (false, 0);
         if !self.ready && self.failure == Failure::default() {
@@ -95,7 +95,7 @@ impl Progress {
         if self.failure == Failure::default() { Ok(()) } else { Err(self.failure) }
     }
 
-    /// The exit code, or why there is none. None: the launch or the end is still to come.
+    /// The exit code, or why there is none. None if the launch or the process has not ended yet.
     pub fn result(&self) -> Option<Result<i32, Failure>> {
         // A helper that failed made no process.
         let code = if self.pid > 0 { self.code } else { Some(NOT_STARTED) };

@@ -1,5 +1,5 @@
-//! Messages of the resolver: questions read, answers written and compared, and the file of a network's names. Bytes in,
-//! bytes out. This file is compiled twice: into the monitor, and into the doors of fuzzers.
+//! Messages of the resolver: reads questions, writes and compares answers, and reads the file of a network's names.
+//! This file is compiled twice: into the monitor, and into the doors of fuzzers.
 
 use crate::wire::{NAMES_ENTRY, NAMES_MAGIC};
 
@@ -20,7 +20,7 @@ impl Question {
         &self.name[..self.name_length]
     }
 
-    /// Reads a query of one question; names in small letters with dots, without the last one.
+    /// Reads a query of one question. The name is in small letters with dots, without the last dot.
     pub fn read(query: &[u8]) -> Option<Question> {
         let is_answer = *query.get(2)? & 0x80 != 0;
         if query.len() < 17 || is_answer || query[4..6] != [0, 1] {
@@ -59,7 +59,7 @@ impl Question {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Likeness {
     Same,
-    /// All is the same but small and capital letters of the name.
+    /// Everything is the same except small and capital letters of the name.
     OtherSpelling,
     Other,
 }
@@ -189,7 +189,7 @@ pub fn encode_name(out: &mut [u8; 256], name: &[u8], network: &[u8]) -> Option<u
     Some(at + 1)
 }
 
-/// Somebody who has a name on a network.
+/// A container that has a name on a network.
 pub struct Entry<'a> {
     pub slot: u32,
     pub id: [u8; 8],
@@ -200,7 +200,7 @@ pub struct Entry<'a> {
     pub name: &'a [u8],
 }
 
-/// The name of a network and its entries, of the file that says who has which name: see [`NAMES_MAGIC`].
+/// The name of a network and its entries, of the file of the network's names: see [`NAMES_MAGIC`].
 pub fn names(file: &[u8]) -> Option<(&[u8], &[u8])> {
     let (head, rest) = file.split_at_checked(5)?;
     (head[..4] == NAMES_MAGIC.to_le_bytes()).then_some(())?;

@@ -55,7 +55,7 @@ impl Report {
         (bytes, 20)
     }
 
-    /// The report in a buffer that was zero before it was received; none: the bytes are not a report.
+    /// The report in a buffer that was zero before it was received; none if the bytes are not a report.
     #[inline(never)]
     pub fn from_bytes(bytes: &[u8; REPORT_LEN]) -> Option<Report> {
         let word = |index: usize| {

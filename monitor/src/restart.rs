@@ -7,7 +7,7 @@ use crate::wire::*;
 pub struct Policy {
     /// `RESTART_*`.
     pub name: u32,
-    /// The most restarts of [`RESTART_ON_FAILURE`]; 0: no bound.
+    /// The most restarts of [`RESTART_ON_FAILURE`]; 0 means no bound.
     pub most: u32,
 }
 
@@ -22,7 +22,8 @@ impl Policy {
     }
 }
 
-/// The pause before a restart. Each is twice the one before, up to a minute; a long run begins anew.
+/// The pause before a restart. Each pause is twice the one before, up to a minute. After a long run, the first pause
+/// follows again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pause {
     next_ms: i64,
@@ -31,7 +32,7 @@ pub struct Pause {
 impl Pause {
     const FIRST_MS: i64 = 100;
     const LONGEST_MS: i64 = 60_000;
-    /// A run of this length begins anew.
+    /// After a run of this length, the first pause follows again.
     const STEADY_NS: i64 = 10_000_000_000;
 
     /// Before the first end.
@@ -52,12 +53,12 @@ pub struct Restarts {
     /// A client ended the container by hand: no restart follows.
     ended: bool,
     pause: Pause,
-    /// When the pending restart is due, by the monotonic clock in nanoseconds; 0: none is pending.
+    /// When the pending restart is due, by the monotonic clock in nanoseconds; 0 if none is pending.
     due: i64,
 }
 
 impl Restarts {
-    /// How long until it is looked again whether a client still holds off a restart.
+    /// How long until the next look whether a client still holds off a restart.
     const HELD_OFF_NS: i64 = 20_000_000;
 
     pub const NONE: Restarts = Restarts::new(Policy { name: RESTART_NO, most: 0 });
@@ -86,7 +87,7 @@ impl Restarts {
         self.due = now + self.pause.after(ran);
     }
 
-    /// When the pending restart is due; 0: none is pending.
+    /// When the pending restart is due; 0 if none is pending.
     pub fn due(&self) -> i64 {
         self.due
     }

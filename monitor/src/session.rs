@@ -1,4 +1,4 @@
-//! The streams that a client brings: which of them, and which descriptor is which.
+//! The streams that a client brings, and the order of their descriptors.
 
 use crate::wire::{SESSION_DIRECT, SESSION_STDIN};
 

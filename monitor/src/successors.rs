@@ -2,10 +2,11 @@
 
 /// How soon a worker may follow one that died.
 const PAUSE_NS: i64 = 100_000_000;
-/// So many may die soon after each other; for the next ones the pause doubles, so often at the most: 51 seconds.
+/// After so many deaths, each soon after the one before, the pause doubles with each death, so often at the most: up to
+/// 51 seconds.
 const DEATHS: u32 = 8;
 const DOUBLED: u32 = 9;
-/// A worker that lived as long died of something else than those before it.
+/// If a worker lived for so long, its death has another cause than those before.
 const STEADY_NS: i64 = 10_000_000_000;
 
 pub struct Successors {
@@ -13,7 +14,7 @@ pub struct Successors {
     since: i64,
     /// How many died soon after their start, one after the other.
     deaths: u32,
-    /// When the next worker is to be started; 0: none is.
+    /// When the next worker is to be started; 0 if none is.
     due: i64,
 }
 
@@ -49,7 +50,7 @@ impl Successors {
         self.deaths <= DEATHS || now >= self.due
     }
 
-    /// When the next worker is to be started; 0: none is.
+    /// When the next worker is to be started; 0 if none is.
     pub fn due(&self) -> i64 {
         self.due
     }

@@ -95,7 +95,7 @@ impl<'a> Writer<'a> {
     pub fn done(self) -> &'a [u8] {
         &self.buffer[..self.length]
     }
-    /// All of it; nothing where something did not fit.
+    /// All of it; none if something did not fit.
     pub fn filled(self) -> Option<&'a mut [u8]> {
         if self.full { None } else { self.buffer.get_mut(..self.length) }
     }

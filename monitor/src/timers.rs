@@ -1,6 +1,6 @@
-//! Times at which something is due, by the monotonic clock in nanoseconds; 0: nothing is due.
+//! Times at which something is due, by the monotonic clock in nanoseconds; 0 if nothing is due.
 
-/// The longest wait of a loop: after it the loop looks again.
+/// The longest wait of a loop.
 const LONGEST_MS: i64 = 60_000;
 
 /// The first of some times.
@@ -13,7 +13,7 @@ pub fn is_due(at: i64, now: i64) -> bool {
     at > 0 && now >= at
 }
 
-/// The milliseconds until a time, for epoll; -1: no end. A wait never ends before its time.
+/// The milliseconds until a time, for epoll; -1 means no end. A wait never ends before its time.
 pub fn wait_ms(due: i64, now: i64) -> i32 {
     match due {
         0 => -1,

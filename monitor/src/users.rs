@@ -1,16 +1,16 @@
 //! Files of users and groups as an image has them: the user and the groups of a request. Bytes alone; `program/user.rs`
 //! reads the files.
 //!
-//! Rules as the field has them: digits are always a number; a name must be in the file; a number need not be.
+//! The rules are those of other engines: digits are always a number; a name must be in the file, a number need not be.
 
 use crate::walls::Wall;
 
-/// An entry of the users' file, or a number that it does not have.
+/// A user: an entry of the file, or a number that the file does not have.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Found<'a> {
     pub uid: u32,
     pub gid: u32,
-    /// Empty where the file does not say them.
+    /// Name and home are empty if the file has no entry.
     pub name: &'a [u8],
     pub home: &'a [u8],
 }
@@ -72,7 +72,7 @@ fn lists(line: &[u8], name: &[u8]) -> bool {
     !name.is_empty() && field(line, 3).split(|&b| b == b',').any(|member| member == name)
 }
 
-/// Digits as an id of at most 31 bits; `None` when it is not digits. A number below 0 is out of range.
+/// Digits as an id of at most 31 bits; `None` if the text is not a number. A number below 0 is out of range.
 fn number(text: &[u8]) -> Result<Option<u32>, Bad> {
     if let Some(digits) = text.strip_prefix(b"-")
         && !digits.is_empty()

@@ -54,7 +54,7 @@ pub struct Header {
     pub clone_flags: u64,
     /// `RESTART_*`.
     pub restart: u32,
-    /// Bound of [`RESTART_ON_FAILURE`]; 0: no bound.
+    /// Bound of [`RESTART_ON_FAILURE`]; 0 means no bound.
     pub restart_max: u32,
     /// json-file: bytes after which the log is rotated; 0 is never.
     pub log_max_size: u64,
@@ -89,7 +89,7 @@ pub const NET_HOST: u32 = 0;
 pub const NET_INSIDE: u32 = 1;
 /// Over a socket in the container's network namespace, of the netfilter family.
 pub const NET_INSIDE_FILTER: u32 = 2;
-/// Two digits that differ from restart to restart: an interface of the last run may not be gone yet.
+/// Two digits that change with each restart, because an interface of the last run may not be gone yet.
 pub const PATCH_RESTART: u32 = 0;
 /// A descriptor of the container's network namespace (i32).
 pub const PATCH_NETNS: u32 = 1;
@@ -129,8 +129,8 @@ pub const SPECIAL_PROC: u32 = 1;
 /// This is `/dev/pts`: terminals come from it.
 pub const SPECIAL_DEVPTS: u32 = 2;
 
-/// Bit of `special`: this fresh mount is the *place* of the operations that follow, where nobody else has written yet:
-/// a target without a slash is a name in it.
+/// Bit of `special`: this fresh mount is the *place* of the operations that follow, and has no files of others. A
+/// target without a slash is a name in the place.
 pub const SPECIAL_PLACE: u32 = 1 << 30;
 /// Bit of `special`: no component of the target may be a symbolic link.
 pub const SPECIAL_FIXED: u32 = 1 << 31;
@@ -140,12 +140,12 @@ pub const BIND_RECURSIVE: u32 = 1;
 /// The source is made as a directory when it is missing.
 pub const BIND_MAKE_SOURCE: u32 = 2;
 
-/// The propagation holds for the mounts below too; the attributes are the top mount's alone, as the field has it.
+/// The propagation holds for the mounts below, too. The attributes hold only for the top mount, as with other engines.
 pub const BIND_PROPAGATE_BELOW: u32 = 4;
 
 /// The owners of files are as the container's user namespace has them.
 pub const BIND_IDMAP: u32 = 8;
-/// Flag of [`crate::ops::Bind`]: a file of the container's own, for which nobody waits when the container has ended.
+/// Flag of [`crate::ops::Bind`]: the file belongs to the container, so nobody waits until it is unmounted.
 pub const BIND_OWN: u32 = 16;
 /// Flag of [`crate::ops::Bind`]: the mounts below the source are read-only, too.
 pub const BIND_READ_ONLY_BELOW: u32 = 32;
@@ -157,7 +157,7 @@ pub const OVERLAY_IDMAP: u32 = 2;
 /// No new privileges.
 pub const ID_NO_NEW_PRIVS: u32 = 1;
 
-/// A failed operation: report of the child, forwarded by the monitor.
+/// A failed operation: the child reports it, and the monitor forwards the report.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Failure {
@@ -175,19 +175,20 @@ pub struct Failure {
 pub const STEP_CLONE: u32 = 0xffff_0001;
 /// `step`: the monitor's own set-up (sockets, streams).
 pub const STEP_MONITOR: u32 = 0xffff_0002;
-/// `step`: the child ended without a word.
+/// `step`: the child ended without a report.
 pub const STEP_LOST: u32 = 0xffff_0003;
 /// `step`: joining the cgroups.
 pub const STEP_CGROUP_JOIN: u32 = 0xffff_0004;
 /// `step`: the plan is damaged or of another version.
 pub const STEP_PLAN: u32 = 0xffff_0005;
-/// `step`: the child said nothing for [`STEP_LIMIT_S`]. (1.24 has no word for it; dockerd waits for ever.)
+/// `step`: the child reported nothing for [`STEP_LIMIT_S`]. (API 1.24 does not define this case; dockerd waits for
+/// ever.)
 pub const STEP_LATE: u32 = 0xffff_0006;
 
-/// `step`: the process was there, and did not come to execute its program for [`APPEARANCE_LIMIT_S`].
+/// `step`: the process was there, and did not execute its program for [`APPEARANCE_LIMIT_S`].
 pub const STEP_HELD: u32 = 0xffff_0007;
 
-/// `step`: the process that reads what the container makes could not give its rights up, as on a kernel without
+/// `step`: the process that reads the container's output could not give up its rights, for example on a kernel without
 /// filters.
 pub const STEP_WORKER: u32 = 0xffff_0008;
 
@@ -195,14 +196,14 @@ pub const STEP_WORKER: u32 = 0xffff_0008;
 pub const EVENT_MAGIC: u32 = 0x4556_5431;
 /// Where the records of the journal begin.
 pub const JOURNAL_HEAD: u64 = 4096;
-/// Bytes of events that the journal keeps at most, where a program looks after it.
+/// Bytes of events that the journal keeps at most, if a program trims it.
 pub const JOURNAL_LIMIT: u64 = 8 << 20;
 
-/// Seconds that a step of a plan may take: mounts of network file systems can hang, a start must not for ever.
+/// Seconds that a step of a plan may take: mounts of network file systems can hang, but a start must not hang for ever.
 pub const STEP_LIMIT_S: i64 = 120;
 
-/// Seconds between the moment when a container sees a new process and that process's program: others in the container
-/// can stop it, which must hold up nobody outside.
+/// Seconds between the moment when a container sees a new process and the start of its program. Other processes of the
+/// container can stop the process, which must not hold up anybody outside.
 pub const APPEARANCE_LIMIT_S: i64 = 10;
 
 /// The user is not in the image's passwd file.
@@ -222,8 +223,8 @@ pub const DETAIL_BAD_USER_FILE: u32 = 6;
 pub const DETAIL_TIMEOUT: u32 = 7;
 /// A link of the image leads the place of a mount into procfs.
 pub const DETAIL_IN_PROCFS: u32 = 8;
-/// The filter of system calls refuses what a process needs to come into a PID namespace of others, and somebody there
-/// could take it over before the filter is set.
+/// The filter of system calls forbids a call that a process needs to enter a PID namespace of other processes, and one
+/// of those could take over the process before the filter is set.
 pub const DETAIL_FILTER: u32 = 9;
 /// The plan is not of the form that the monitor knows; `extra` is the code of the operation.
 pub const DETAIL_OPERATION: u32 = 10;
@@ -267,7 +268,8 @@ pub const STATE_MANUAL: u32 = 2;
 /// The container's monitor has removed all of its cgroups. Only in the records of this boot.
 pub const STATE_SWEPT: u32 = 8;
 
-/// Written by the library: the machine was started since, and nobody who starts containers after a boot has looked yet.
+/// The library writes this: the machine was started since, and no program that starts containers after a boot has
+/// looked yet.
 pub const STATE_AFTER_BOOT: u32 = 4;
 
 /// No health check runs.
@@ -276,7 +278,7 @@ pub const HEALTH_NONE: u32 = 0;
 pub const HEALTH_STARTING: u32 = 1;
 /// The last one succeeded, or too few have failed since.
 pub const HEALTH_HEALTHY: u32 = 2;
-/// Too many failed in a row; also while no checks are made, as of a paused or ended container.
+/// Too many checks failed in a row; also while no checks run, because the container is paused or has ended.
 pub const HEALTH_UNHEALTHY: u32 = 3;
 
 /// The attribute of a log file that holds its [`LogMark`].
@@ -306,7 +308,7 @@ impl LogMark {
         bytes
     }
 
-    /// `None`: something else.
+    /// Reads a mark; `None` if the bytes are not one.
     pub fn from_bytes(bytes: &[u8]) -> Option<LogMark> {
         let bytes: &[u8; LOG_MARK_LEN] = bytes.try_into().ok()?;
         let [generation, records, before] = [0, 8, 16].map(|at| {
@@ -390,7 +392,7 @@ impl State {
         reserved: [0; 12],
     };
 
-    /// The container's state. A number that no state has tells of none that a monitor of this library holds.
+    /// The container's state. An unknown number counts as a state in which no monitor holds the container.
     pub fn status(&self) -> Status {
         Status::ALL.get(self.status as usize).copied().unwrap_or(Status::Exited)
     }
@@ -450,9 +452,9 @@ pub struct ExecState {
 /// Bytes of an exec state.
 pub const EXEC_STATE_LEN: usize = 24;
 
-// The results of health checks: a file in the container's run directory, of a count (u64, of all results ever) and a
-// ring of slots. A reader that finds the count as it was before has read whole results: the slot that is written next
-// holds none of the last five.
+// The results of health checks are in a file of the container's run directory: a count of all results ever (u64), and a
+// ring of slots. If the count is the same before and after a reader reads, the results are whole, because the slot that
+// is written next has none of the last five.
 
 /// Name of the file.
 pub const HEALTH_FILE: &str = "health";
@@ -478,7 +480,7 @@ pub struct HealthResult {
     pub start_ns: i64,
     /// Nanoseconds since 1970.
     pub end_ns: i64,
-    /// -1: it could not be run, or took too long.
+    /// The exit code; -1 if the check could not be run, or took too long.
     pub exit_code: i32,
     /// Bytes of output; only the first [`HEALTH_OUTPUT`] are kept.
     pub output: u32,
@@ -555,7 +557,7 @@ pub const SESSION_STDIN: u32 = 1;
 pub const SESSION_STDOUT: u32 = 2;
 /// See [`SESSION_STDIN`].
 pub const SESSION_STDERR: u32 = 4;
-/// These three: as many descriptors come as of them are set.
+/// All three. A message has a descriptor for each bit that is set.
 pub const SESSION_STREAMS: u32 = 7;
 /// `SESSION_STDIN << SESSION_DIRECT` and so on: the process itself gets the descriptor. Only before it runs.
 pub const SESSION_DIRECT: u32 = 3;

@@ -3,7 +3,7 @@
 use crate::successors::Successors;
 
 pub struct WorkerLife {
-    /// 0: there is no worker.
+    /// The worker's pid; 0 if there is no worker.
     pid: i32,
     /// The worker's first notice has come: its rights are given up.
     confined: bool,
@@ -61,7 +61,7 @@ impl WorkerLife {
         core::mem::take(&mut self.died)
     }
 
-    /// When the next worker is to be started; 0: none is.
+    /// When the next worker is to be started; 0 if none is.
     pub fn due(&self) -> i64 {
         self.next.due()
     }

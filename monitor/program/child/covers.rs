@@ -5,7 +5,7 @@ use crate::fault::{Outcome, Step, errno, os};
 use crate::sys::{self, *};
 use crate::walls::Wall;
 
-/// The files that are mounted over others, once they are open; below 0: they are not.
+/// The files that are mounted over others, once they are open; below 0 if they are not.
 pub struct Covers {
     /// The host's `/dev/null`.
     null: i32,

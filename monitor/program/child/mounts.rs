@@ -25,7 +25,7 @@ pub struct Mounts<'a> {
     pub others_proc: i32,
     /// Bind mounts that stay the host's peers: where their source stands in the plan, and the mount.
     shared: [(usize, i32); 32],
-    /// See [`ops::MountLabel`]: a C string; empty: none.
+    /// See [`ops::MountLabel`]: a C string; empty if there is none.
     pub label: &'a [u8],
 }
 

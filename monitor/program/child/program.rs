@@ -27,7 +27,7 @@ pub struct Program<'a> {
     launch: &'a Launch<'a>,
     /// The user's home directory as a variable of the environment.
     home: [u8; 1100],
-    /// The seccomp filter that is set right before the program; empty: none.
+    /// The seccomp filter that is set right before the program; empty if there is none.
     filter: &'a [u8],
     /// The process that the others see sets the filter, because the filter would refuse the calls before.
     filter_last: bool,

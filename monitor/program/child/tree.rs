@@ -23,7 +23,7 @@ pub const FIXED: u64 = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICL
 pub struct Tree {
     /// The root's descriptor.
     pub root: i32,
-    /// See [`SPECIAL_PLACE`]; also the working directory. Below 0: there is none.
+    /// See [`SPECIAL_PLACE`]; also the working directory. Below 0 if there is none.
     pub place: i32,
 }
 
@@ -62,7 +62,7 @@ impl Tree {
         os(sys::fchdir(if self.place >= 0 { self.place } else { self.root }))
     }
 
-    /// Opens a path that has no links; none: it is not there.
+    /// Opens a path that has no links; none if it is not there.
     pub fn find(&self, path: &[u8]) -> Outcome<Option<i32>> {
         match sys::openat2(self.root, relative(path), O_PATH, 0, FIXED) {
             Err(ENOENT | ENOTDIR) => Ok(None),
@@ -200,7 +200,7 @@ pub fn make_dirs(root: i32, path: &[u8], mode: u32, resolve: u64) -> Outcome<i32
     Err(errno(ELOOP))
 }
 
-/// One try of [`make_dirs`]; none: a link was met, and `path` leads through the link now.
+/// One try of [`make_dirs`]; none if a link was met, and `path` leads through the link now.
 fn try_dirs(root: i32, path: &mut Path, mode: u32, resolve: u64) -> Outcome<Option<i32>> {
     let (mut at, mut start) = longest(root, path, resolve)?;
     let whole = path.text().len();

@@ -13,7 +13,7 @@ pub const MAX_STREAMS: usize = 16;
 pub struct Asker {
     /// Of a datagram: where it came from.
     peer: Peer,
-    /// Of a connection: its descriptor, which tells it from a later one in its place; 0: the client sent a datagram.
+    /// Of a connection: its descriptor, which tells it from a later one in its place; 0 if the client sent a datagram.
     fd: i32,
     place: usize,
 }
@@ -30,7 +30,7 @@ impl Asker {
 
 /// A connection, and the bytes that came over it.
 struct Stream {
-    /// 0: none.
+    /// The descriptor; 0 if there is none.
     fd: i32,
     frames: Frames<{ QUERY + 2 }>,
 }
@@ -38,7 +38,7 @@ struct Stream {
 /// Zero at the beginning, but for its sockets.
 pub struct Askers {
     epoll: i32,
-    /// The container's sockets; below 0: there is none.
+    /// The container's sockets; below 0 if there is none.
     pub sockets: [i32; SOCKETS],
     streams: [Stream; MAX_STREAMS],
     /// A connection was closed since the last look.
@@ -83,7 +83,7 @@ impl Askers {
         }
     }
 
-    /// The next question of a connection: the client, and the length in `query`. None: all of it is not there yet, or
+    /// The next question of a connection: the client, and the length in `query`. None if all of it is not there yet, or
     /// the connection is closed.
     pub fn next(&mut self, place: usize, query: &mut [u8; QUERY]) -> Option<(Asker, usize)> {
         let stream = &mut self.streams[place];

@@ -71,7 +71,7 @@ impl Forwarder {
         }
     }
 
-    /// When a resolver's patience ends; 0: none is waited for.
+    /// When a resolver's patience ends; 0 if none is waited for.
     pub fn due(&self) -> i64 {
         timers::earliest(self.pending.iter().filter(|pending| pending.used).map(|pending| pending.until))
     }
@@ -174,7 +174,7 @@ impl Forwarder {
         self.launcher.request(Message { code: SOCKET, a: tcp, b: u64::from(server.is_v6()), ..Message::default() })
     }
 
-    /// Asks over a connection of its own. None: there is no room for one, or no way there.
+    /// Asks over a connection of its own. None if there is no room for one, or no way there.
     fn ask_stream(&mut self, index: usize, server: &Server) -> Option<()> {
         let at = self.upstreams.iter().position(|upstream| upstream.fd == 0)?;
         let fd = self.new_socket(server, true).ok()?;

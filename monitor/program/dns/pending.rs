@@ -21,7 +21,7 @@ pub struct Pending {
     /// As the client asked.
     query: [u8; QUERY],
     length: usize,
-    /// The socket that it is asked over, also when it is not used. 0: none.
+    /// The socket that it is asked over, also when it is not used. 0 if there is none.
     pub socket: i32,
     pub reach: Reach,
 }

@@ -11,7 +11,7 @@ const LONG_ANSWER: usize = 32 << 10;
 
 /// Zero at the beginning.
 pub struct Upstream {
-    /// 0: none.
+    /// The descriptor; 0 if there is none.
     pub fd: i32,
     pub pending: usize,
     sent: bool,
