@@ -163,7 +163,7 @@ impl Worker {
             self.inputs.enable(CONTAINER);
         }
         self.dns.listen();
-        self.relay.watch(0);
+        self.relay.watch();
     }
 
     fn work(&mut self, kind: u32, index: usize, bits: u32) {
