@@ -154,11 +154,13 @@ impl Execs {
             sys::unmap(bytes);
             bad.failure()
         })?;
-        let started = self.prepare(index, plan, request.session, &mut fds[2..], link).and_then(|(ends, direct)| {
-            let forked = fork(plan, ends, direct, home);
-            close_all(&ends);
-            forked
-        });
+        let started = self.execs[index].prepare(of_exec(index), plan, request.session, &mut fds[2..], link).and_then(
+            |(ends, direct)| {
+                let forked = fork(plan, ends, direct, home);
+                close_all(&ends);
+                forked
+            },
+        );
         match started {
             Ok((progress, report)) => {
                 let exec = &mut self.execs[index];
@@ -189,28 +191,6 @@ impl Execs {
         let exec = &mut self.execs[index];
         (exec.used, exec.progress, exec.report) = (true, progress, report);
         sys::epoll_ctl(self.epoll, ADD, exec.report.raw(), EPOLLIN, token(REPORT, index as u32))
-    }
-
-    /// The process's ends of its streams, and which of them are a caller's own.
-    fn prepare(
-        &mut self,
-        index: usize,
-        plan: Plan,
-        session: Session,
-        fds: &mut [i32],
-        link: &mut Link,
-    ) -> Result<([i32; 3], [bool; 3])> {
-        let mut ends = [-1; 3];
-        if is_tty(plan) {
-            let mut given = |stream| session.place(stream).map_or(-1, |at| take(&mut fds[at]));
-            let exec = &mut self.execs[index];
-            exec.terminal_input.set(given(0));
-            exec.terminal_sink.set(given(1));
-            return Ok((ends, [false; 3]));
-        }
-        let made = make_pipes(of_exec(index), session, fds, &mut ends, link);
-        made.inspect_err(|_| close_all(&ends))?;
-        Ok((ends, [0, 1, 2].map(|stream| session.is_direct(stream))))
     }
 
     /// Starts the health check: no input, both outputs into one pipe.
@@ -297,28 +277,11 @@ impl Execs {
         match sys::recv_from_child(report.raw(), &mut message, &mut fds, false) {
             Err(EAGAIN) => return false,
             Ok((length, count, sender)) if length > 0 => {
-                self.take_report(index, &message, &fds[..count], sender, around.link);
+                self.execs[index].take_report(of_exec(index), &message, &fds[..count], sender, around.link);
             }
             _ => self.launched(index, around),
         }
         true
-    }
-
-    fn take_report(&mut self, index: usize, message: &[u8; REPORT_LEN], fds: &[i32], sender: i32, link: &mut Link) {
-        let exec = &mut self.execs[index];
-        let trusted = exec.progress.trusts(sender, Wall::EnterConfined.stands());
-        match (Report::from_bytes(message), fds) {
-            (Some(Report::Terminal), &[master]) if trusted && !exec.master.is_open() => {
-                return exec.take_terminal(of_exec(index), master, link);
-            }
-            (Some(Report::Appeared(pid)), []) if trusted => {
-                exec.progress.appeared(pid, sys::is_child(pid), deadline(entry::limit()));
-            }
-            (Some(Report::Ready), _) => exec.progress.ready(sender),
-            (Some(Report::Failure(failure)), _) => exec.progress.failed(failure),
-            _ => {}
-        }
-        close_all(fds);
     }
 
     /// The report socket ended: the program runs, or the child gave up.
@@ -414,6 +377,43 @@ impl Exec {
     #[inline(never)]
     fn free(&mut self) {
         *self = FREE;
+    }
+
+    /// The process's ends of its streams, and which of them are a caller's own.
+    fn prepare(
+        &mut self,
+        owner: u32,
+        plan: Plan,
+        session: Session,
+        fds: &mut [i32],
+        link: &mut Link,
+    ) -> Result<([i32; 3], [bool; 3])> {
+        let mut ends = [-1; 3];
+        if is_tty(plan) {
+            let mut given = |stream| session.place(stream).map_or(-1, |at| take(&mut fds[at]));
+            self.terminal_input.set(given(0));
+            self.terminal_sink.set(given(1));
+            return Ok((ends, [false; 3]));
+        }
+        let made = make_pipes(owner, session, fds, &mut ends, link);
+        made.inspect_err(|_| close_all(&ends))?;
+        Ok((ends, [0, 1, 2].map(|stream| session.is_direct(stream))))
+    }
+
+    fn take_report(&mut self, owner: u32, message: &[u8; REPORT_LEN], fds: &[i32], sender: i32, link: &mut Link) {
+        let trusted = self.progress.trusts(sender, Wall::EnterConfined.stands());
+        match (Report::from_bytes(message), fds) {
+            (Some(Report::Terminal), &[master]) if trusted && !self.master.is_open() => {
+                return self.take_terminal(owner, master, link);
+            }
+            (Some(Report::Appeared(pid)), []) if trusted => {
+                self.progress.appeared(pid, sys::is_child(pid), deadline(entry::limit()));
+            }
+            (Some(Report::Ready), _) => self.progress.ready(sender),
+            (Some(Report::Failure(failure)), _) => self.progress.failed(failure),
+            _ => {}
+        }
+        close_all(fds);
     }
 
     fn take_terminal(&mut self, owner: u32, master: i32, link: &mut Link) {
