@@ -541,6 +541,17 @@ fn devices_and_their_rights() {
     assert!(output.err().contains("Operation not permitted"), "{}", output.err());
 }
 
+/// The kernel takes no path of 4096 bytes. The process that makes the node must report that, and not crash.
+#[test]
+fn a_device_at_a_path_that_is_too_long_fails_with_the_reason() {
+    let root = Root::new();
+    let at = format!("/dev/{}null", "d/".repeat(2045));
+    let mapping = json!({ "PathOnHost": "/dev/null", "PathInContainer": at, "CgroupPermissions": "rwm" });
+    let id = root.create("deep", body(&["true"], host(json!({ "Devices": [mapping] }))));
+    fails(root.engine.container_start(&id, None, Some(&soon())), ErrorKind::Internal, "file name too long");
+    assert_eq!(root.status(&id), "created");
+}
+
 /// Whether this program has a right: the number of its `CAP_`.
 fn has_right(number: u32) -> bool {
     let own = std::fs::read_to_string("/proc/self/status").expect("our status");
