@@ -4,7 +4,9 @@
 //! (`src/filter.rs`); it can open only the files of the run directory, for reading. No process of a container descends
 //! from it, so none inherits these limits.
 
-use crate::filter::{Filter, Instruction, Rule};
+use crate::fault::Fault;
+use crate::filter::{Filter, Rule};
+use crate::privileges::{drop_bounding, load_filter, set_capabilities};
 use crate::sys::{self, *};
 use crate::walls::Wall;
 
@@ -29,22 +31,15 @@ pub fn give_up(rules: &[Rule], readable: i32) -> Result<()> {
     sys::prctl(PR_SET_NO_NEW_PRIVS, 1)?;
     // If the kernel has no Landlock, the filter and the root are the only wall.
     let _ = fence(readable);
-    load(&Filter::of(rules))
+    let filter = Filter::of(rules);
+    // SAFETY: the filter has so many instructions.
+    unsafe { load_filter(filter.code.as_ptr().cast(), filter.length) }
 }
 
 fn drop_capabilities() -> Result<()> {
-    const PR_CAPBSET_DROP: usize = 24;
-    const VERSION_3: u32 = 0x2008_0522;
-    // The first number that the kernel does not know ends the list.
-    for capability in 0..64 {
-        if sys::prctl(PR_CAPBSET_DROP, capability).is_err() {
-            break;
-        }
-    }
-    let head = [VERSION_3, 0];
-    let none = [0u32; 6];
-    // SAFETY: both live over the call.
-    unsafe { sys::call(nr::CAPSET, &[head.as_ptr() as usize, none.as_ptr() as usize]) }.map(|_| ())
+    // The kernel may refuse this. The sets of this process are emptied next.
+    let _ = drop_bounding(0);
+    set_capabilities(0, 0, 0).map_err(Fault::errno)
 }
 
 /// Landlock allows reads of files below one directory, and nothing else.
@@ -81,16 +76,4 @@ fn fence(readable: i32) -> Result<()> {
     })();
     sys::close(rules);
     fenced
-}
-
-fn load(filter: &Filter) -> Result<()> {
-    const SET_MODE_FILTER: usize = 1;
-    #[repr(C)]
-    struct Program {
-        length: u16,
-        code: *const Instruction,
-    }
-    let program = Program { length: filter.length as u16, code: filter.code.as_ptr() };
-    // SAFETY: program and instructions live over the call.
-    unsafe { sys::call(nr::SECCOMP, &[SET_MODE_FILTER, 0, (&raw const program) as usize]) }.map(|_| ())
 }

@@ -46,28 +46,38 @@ pub fn run(op: ops::Net, host_link: i32, restarts: u32) -> Step {
 pub fn loopback_up() -> Step {
     const SIOCSIFFLAGS: usize = 0x8914;
     const IFF_UP_RUNNING: u16 = 0x41;
-    let mut request = [0u8; 40];
-    request[..2].copy_from_slice(b"lo");
-    request[16..18].copy_from_slice(&IFF_UP_RUNNING.to_ne_bytes());
-    // SAFETY: no pointers.
-    let socket = os(unsafe { sys::call(nr::SOCKET, &[2, 2 | O_CLOEXEC as usize, 0]) })? as i32;
-    os(sys::ioctl(socket, SIOCSIFFLAGS, request.as_ptr() as usize))?;
-    sys::close(socket);
-    Ok(())
+    let mut request = Interface::named(b"lo");
+    request.0[16..18].copy_from_slice(&IFF_UP_RUNNING.to_ne_bytes());
+    request.ask(SIOCSIFFLAGS)
 }
 
 /// The index of an interface of this process's network namespace.
 fn index_of(name: &[u8]) -> Outcome<i32> {
     const SIOCGIFINDEX: usize = 0x8933;
-    let mut request = [0u8; 40];
-    let length = name.len().min(16);
-    request[..length].copy_from_slice(&name[..length]);
-    // SAFETY: no pointers.
-    let socket = os(unsafe { sys::call(nr::SOCKET, &[2, 2 | O_CLOEXEC as usize, 0]) })? as i32;
-    let found = sys::ioctl(socket, SIOCGIFINDEX, request.as_mut_ptr() as usize);
-    sys::close(socket);
-    os(found)?;
-    Ok(i32::from_ne_bytes([request[16], request[17], request[18], request[19]]))
+    let mut request = Interface::named(name);
+    request.ask(SIOCGIFINDEX)?;
+    let [.., a, b, c, d] = *request.0.first_chunk::<20>().ok_or_else(|| errno(EINVAL))?;
+    Ok(i32::from_ne_bytes([a, b, c, d]))
+}
+
+/// A request about an interface (`struct ifreq`): its name, then a value.
+struct Interface([u8; 40]);
+
+impl Interface {
+    fn named(name: &[u8]) -> Interface {
+        let mut request = [0u8; 40];
+        let length = name.len().min(16);
+        request[..length].copy_from_slice(&name[..length]);
+        Interface(request)
+    }
+
+    #[inline(never)]
+    fn ask(&mut self, request: usize) -> Step {
+        let socket = os(sys::internet(false))?;
+        let asked = sys::ioctl(socket, request, self.0.as_mut_ptr() as usize);
+        sys::close(socket);
+        os(asked).map(|_| ())
+    }
 }
 
 /// Takes the acknowledgements; the first refusal is the answer.

@@ -55,17 +55,26 @@ pub fn set_capabilities(permitted: u64, inheritable: u64, ambient: u64) -> Step 
 
 /// Sets a filter of system calls, unless it is empty.
 pub fn set_filter(filter: &[u8]) -> Step {
-    const SET_MODE_FILTER: usize = 1;
     const INSTRUCTION_LEN: usize = 8;
-    #[repr(C)]
-    struct Program {
-        length: u16,
-        filter: *const u8,
-    }
     if filter.is_empty() {
         return Ok(());
     }
-    let program = Program { length: (filter.len() / INSTRUCTION_LEN) as u16, filter: filter.as_ptr() };
-    // SAFETY: the program lives over the call; the kernel copies and checks it.
-    os(unsafe { sys::call(nr::SECCOMP, &[SET_MODE_FILTER, 0, (&raw const program) as usize]) }).map(|_| ())
+    // SAFETY: the slice has so many instructions.
+    os(unsafe { load_filter(filter.as_ptr(), filter.len() / INSTRUCTION_LEN) })
+}
+
+/// Sets a filter of `count` instructions; the kernel copies and checks them.
+///
+/// # Safety
+/// `code` points at so many instructions of 8 bytes.
+pub unsafe fn load_filter(code: *const u8, count: usize) -> Result<()> {
+    const SET_MODE_FILTER: usize = 1;
+    #[repr(C)]
+    struct Program {
+        length: u16,
+        code: *const u8,
+    }
+    let program = Program { length: count as u16, code };
+    // SAFETY: the program lives over the call, and so do the instructions of the caller.
+    unsafe { sys::call(nr::SECCOMP, &[SET_MODE_FILTER, 0, (&raw const program) as usize]) }.map(|_| ())
 }
