@@ -17,8 +17,8 @@ pub enum First {
 }
 
 impl<const N: usize> Frames<N> {
-    #[cfg(test)]
-    const NONE: Frames<N> = Frames { bytes: [0; N], length: 0 };
+    #[cfg(any(test, fuzzing))]
+    pub const NONE: Frames<N> = Frames { bytes: [0; N], length: 0 };
 
     /// For another connection.
     pub fn clear(&mut self) {

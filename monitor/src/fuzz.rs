@@ -4,10 +4,12 @@
 #[path = "../../tests/support/mutate.rs"]
 mod mutate;
 
+use crate::framed::{First, Frames};
 use crate::jsonlog::{LINE, Log, Records};
 use crate::ops::{Exec, Op, Operation, Plan, Relay};
 use crate::passage::{self, own_address, same_peer};
 use crate::question::{self, Likeness, Question};
+use crate::report::Report;
 use crate::users::{self, Bad};
 use crate::wire::*;
 use crate::{answers, deflate, lines};
@@ -199,6 +201,10 @@ fn messages(data: &[u8]) {
     }
     let _ = data.first_chunk().and_then(ExecState::from_bytes);
     let _ = data.first_chunk().map(|bytes| HealthResult::from_bytes(*bytes));
+    // Other processes may control a process that reports.
+    if let Some(report) = data.first_chunk().and_then(Report::from_bytes) {
+        assert_eq!(Report::from_bytes(&report.to_bytes().0), Some(report));
+    }
 }
 
 /// Two senders of datagrams, a control message, the key of a port, and where ports lead, as it stands in a plan.
@@ -223,8 +229,10 @@ fn relay(data: &[u8]) {
     }
 }
 
-/// A question, after two bytes that are its length; the rest is an answer, and a file of names.
+/// A question, after two bytes that are its length; the rest is an answer, and a file of names. All of it is also what a
+/// client sends over a connection.
 fn resolver(data: &[u8]) {
+    connection(data);
     let Some((&[a, b], rest)) = data.split_first_chunk() else { return };
     let length = usize::from(u16::from_be_bytes([a, b])).min(rest.len()).min(1232);
     let (query, answer) = rest.split_at(length);
@@ -253,6 +261,25 @@ fn resolver(data: &[u8]) {
     assert_eq!(question::likeness(&asked, &out[..length]), Likeness::Same);
     if asked[12..question.end] != query[12..question.end] {
         assert_eq!(question::likeness(query, &out[..length]), Likeness::OtherSpelling);
+    }
+}
+
+/// Bytes that come in pieces: each message is taken once, and the rest stays.
+fn connection(data: &[u8]) {
+    let mut frames = Frames::<64>::NONE;
+    let (mut came, mut taken) = (0, 0);
+    for piece in data.chunks(7) {
+        let room = frames.room();
+        let count = piece.len().min(room.len());
+        room[..count].copy_from_slice(&piece[..count]);
+        frames.add(count);
+        came += count;
+        while let First::Whole(length) = frames.first() {
+            assert_eq!((frames.message(length).len(), frames.framed(length).len()), (length, length + 2));
+            frames.remove(length);
+            taken += length + 2;
+        }
+        assert_eq!(frames.room().len() + came - taken, 64);
     }
 }
 

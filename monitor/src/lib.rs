@@ -28,7 +28,8 @@ mod exits;
 #[cfg(test)]
 mod fault;
 pub mod filter;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
+#[cfg_attr(fuzzing, allow(dead_code))]
 mod framed;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
@@ -66,7 +67,7 @@ mod permits;
 mod progress;
 #[cfg(any(test, fuzzing))]
 mod question;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 mod report;
 #[cfg(test)]
 mod restart;

@@ -231,3 +231,139 @@ pub fn entries(mut rest: &[u8]) -> impl Iterator<Item = Entry<'_>> {
         Some(entry)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A query with the number 0x1234 that wants recursion.
+    fn query(name: &str, kind: u16) -> Vec<u8> {
+        let mut query = vec![0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+        for label in name.split('.').filter(|label| !label.is_empty()) {
+            query.push(label.len() as u8);
+            query.extend_from_slice(label.as_bytes());
+        }
+        query.push(0);
+        query.extend_from_slice(&kind.to_be_bytes());
+        query.extend_from_slice(&1u16.to_be_bytes());
+        query
+    }
+
+    fn answered(query: &[u8], records: &[&[u8]]) -> Vec<u8> {
+        let question = Question::read(query).expect("a question");
+        let mut out = [0; 512];
+        let mut answer = Answer::new(&mut out, query, &question, 0);
+        records.iter().for_each(|data| answer.record(1, data));
+        let length = answer.finish();
+        out[..length].to_vec()
+    }
+
+    #[test]
+    fn a_question_is_read_with_its_name_in_small_letters() {
+        let bytes = query("Db.Example", 28);
+        let question = Question::read(&bytes).expect("a question");
+        assert_eq!((question.name(), question.kind, question.opcode), (&b"db.example"[..], 28, 0));
+        assert_eq!(question.end, bytes.len());
+        assert_eq!(Question::read(&query("", 2)).expect("the root").name(), b"");
+    }
+
+    #[test]
+    fn bytes_that_are_not_one_whole_question_are_not_read() {
+        let good = query("db", 1);
+        assert!(Question::read(&good[..good.len() - 1]).is_none());
+        let with = |at: usize, value: u8| {
+            let mut bytes = good.clone();
+            bytes[at] = value;
+            Question::read(&bytes).is_none()
+        };
+        assert!(with(2, 0x81), "an answer");
+        assert!(with(5, 2), "two questions");
+        assert!(with(12, 0xc0), "a compressed name");
+        assert!(with(12, 63), "a label beyond the end");
+        assert!(Question::read(&query(&"abcdefghi.".repeat(26), 1)).is_none(), "a name of more than 256 bytes");
+    }
+
+    #[test]
+    fn an_answer_to_another_question_is_not_taken() {
+        let asked = query("db", 1);
+        let answer = answered(&asked, &[&[10, 0, 0, 2]]);
+        assert_eq!(likeness(&asked, &answer), Likeness::Same);
+        assert_eq!(likeness(&query("dB", 1), &answer), Likeness::OtherSpelling);
+        assert_eq!(likeness(&query("dc", 1), &answer), Likeness::Other);
+        assert_eq!(likeness(&query("db", 28), &answer), Likeness::Other);
+        assert_eq!(likeness(&asked, &asked), Likeness::Other, "a question is no answer");
+        assert_eq!(likeness(&asked, &answer[..asked.len() - 1]), Likeness::Other);
+        let mut numbered = answer;
+        numbered[0] ^= 1;
+        assert_eq!(likeness(&asked, &numbered), Likeness::Other);
+    }
+
+    #[test]
+    fn a_spelling_changes_letters_of_the_name_alone() {
+        let mut bytes = query("web-1.example", 1);
+        spell(&mut bytes, &[0xff; 32]);
+        assert_eq!(bytes, query("WEB-1.EXAMPLE", 1));
+        spell(&mut bytes, &[0; 32]);
+        assert_eq!(bytes, query("web-1.example", 1));
+        // The bits begin with the length of the first label.
+        spell(&mut bytes, &{
+            let mut spelling = [0; 32];
+            spelling[0] = 0b10;
+            spelling
+        });
+        assert_eq!(bytes, query("Web-1.example", 1));
+    }
+
+    #[test]
+    fn an_answer_that_does_not_fit_says_that_it_is_cut() {
+        let asked = query("db", 1);
+        let whole = answered(&asked, &[&[10, 0, 0, 2], &[10, 0, 0, 3]]);
+        assert_eq!((whole[2] & 2, &whole[6..8]), (0, &[0, 2][..]));
+        assert_eq!(&whole[whole.len() - 4..], &[10, 0, 0, 3]);
+        let cut = answered(&asked, &[&[1; 300], &[2; 300]]);
+        assert_eq!((cut[2] & 2, &cut[6..8]), (2, &[0, 1][..]));
+    }
+
+    #[test]
+    fn addresses_are_read_from_reversed_names() {
+        assert_eq!(reversed(b"2.0.17.172.in-addr.arpa"), Some([172, 17, 0, 2]));
+        for name in [&b"2.0.17.in-addr.arpa"[..], b"1.2.0.17.172.in-addr.arpa", b"256.0.0.1.in-addr.arpa", b"a.b.c.d"] {
+            assert_eq!(reversed(name), None);
+        }
+        let digits = "8.7.6.5.4.3.2.1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.8.b.d.0.1.0.0.2";
+        let ip = [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0x12, 0x34, 0x56, 0x78];
+        assert_eq!(reversed6(format!("{digits}.ip6.arpa").as_bytes()), Some(ip));
+        assert_eq!(reversed6(format!("0.{digits}.ip6.arpa").as_bytes()), None);
+        assert_eq!(reversed6(b"8.7.ip6.arpa"), None);
+    }
+
+    #[test]
+    fn a_name_is_encoded_as_labels() {
+        let mut out = [0; 256];
+        assert_eq!(encode_name(&mut out, b"db", b"my.net"), Some(11));
+        assert_eq!(&out[..11], b"\x02db\x02my\x03net\0");
+        assert_eq!(encode_name(&mut out, b"", b"net"), None);
+        assert_eq!(encode_name(&mut out, &[b'a'; 64], b"net"), None);
+        assert_eq!(encode_name(&mut out, &b"abcdefghi.".repeat(26)[..259], b"net"), None);
+    }
+
+    #[test]
+    fn a_file_of_names_gives_its_entries() {
+        let mut entry = vec![7, 0, 0, 0];
+        entry.extend_from_slice(b"containr");
+        entry.extend_from_slice(&[10, 0, 0, 2]);
+        entry.extend_from_slice(&[9; 16]);
+        entry.extend_from_slice(&[1 | 4, 2]);
+        entry.extend_from_slice(b"db");
+        assert_eq!(entry.len(), NAMES_ENTRY + 2);
+        let file = [&NAMES_MAGIC.to_le_bytes()[..], &[3], b"net", &entry, &entry[..NAMES_ENTRY]].concat();
+        let (network, rest) = names(&file).expect("a file of names");
+        assert_eq!(network, b"net");
+        let all: Vec<Entry> = entries(rest).collect();
+        assert_eq!(all.len(), 1, "an entry that is cut off is left out");
+        let first = &all[0];
+        assert_eq!((first.slot, &first.id, first.name), (7, b"containr", &b"db"[..]));
+        assert_eq!((first.v4, first.v6, first.first), (Some([10, 0, 0, 2]), None, true));
+        assert!(names(b"CNAM").is_none() && names(b"CNAX\0").is_none() && names(b"CNAM\x04net").is_none());
+    }
+}

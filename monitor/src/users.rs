@@ -91,3 +91,49 @@ fn number(text: &[u8]) -> Result<Option<u32>, Bad> {
         false => Ok(Some(value as u32)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PASSWD: &[u8] =
+        b"# users\nroot:x:0:0:root:/root:/bin/sh\n\ngames:x:5:60::/usr/games:\nbad:x:no:1::/\n7:x:8:9::/n:\n";
+    const GROUPS: &[u8] = b"root:x:0:\nwheel:x:10:root,games\naudio:x:29:games\nbad:x:no:games\n#off:x:1:games\n";
+
+    #[test]
+    fn a_user_is_found_by_name_or_number() {
+        let root = Found { uid: 0, gid: 0, name: b"root", home: b"/root" };
+        assert_eq!(user(b"root", PASSWD), Ok(Found { ..root }));
+        assert_eq!(user(b"0", PASSWD), Ok(Found { ..root }));
+        assert_eq!(user(b"", PASSWD), Ok(root));
+        assert_eq!(user(b"games", PASSWD), Ok(Found { uid: 5, gid: 60, name: b"games", home: b"/usr/games" }));
+    }
+
+    #[test]
+    fn digits_are_a_number_and_need_no_entry() {
+        // Not the user of that name.
+        assert_eq!(user(b"7", PASSWD), Ok(Found { uid: 7, ..Found::default() }));
+        assert_eq!(user(b"2147483647", b""), Ok(Found { uid: i32::MAX as u32, ..Found::default() }));
+        for text in [&b"2147483648"[..], b"99999999999999999999", b"-1"] {
+            assert_eq!(user(text, PASSWD), Err(Bad::Range));
+            assert_eq!(group(text, GROUPS), Err(Bad::Range));
+        }
+    }
+
+    #[test]
+    fn a_name_without_a_whole_entry_is_refused() {
+        assert_eq!(user(b"nobody", PASSWD), Err(Bad::Missing));
+        assert_eq!(user(b"# users", PASSWD), Err(Bad::Missing));
+        assert_eq!(user(b"bad", PASSWD), Err(Bad::Entry));
+        assert_eq!((group(b"nobody", GROUPS), group(b"bad", GROUPS)), (Err(Bad::Missing), Err(Bad::Missing)));
+        assert_eq!((group(b"wheel", GROUPS), group(b"77", GROUPS)), (Ok(10), Ok(77)));
+    }
+
+    #[test]
+    fn a_user_has_the_groups_that_list_the_name() {
+        let of = |name: &[u8]| groups_of(name, GROUPS).collect::<Vec<u32>>();
+        assert_eq!(of(b"games"), [10, 29], "a damaged line and a comment grant nothing");
+        assert_eq!(of(b"root"), [10]);
+        assert!(of(b"game").is_empty() && of(b"").is_empty());
+    }
+}

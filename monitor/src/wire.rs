@@ -650,3 +650,52 @@ impl ExecState {
         (state.version == VERSION).then_some(state)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_record_that_is_torn_is_not_read() {
+        let state = State { id: *b"containr", pid: 7, exit_code: -1, log_lost: u64::MAX, kept: 2, ..State::EMPTY };
+        let bytes = state.to_bytes();
+        let read = State::from_bytes(&bytes).expect("a record");
+        assert_eq!((read.id, read.pid, read.exit_code, read.log_lost), (state.id, 7, -1, u64::MAX));
+        assert_eq!(read.to_bytes(), bytes);
+        for at in 0..STATE_LEN {
+            let mut torn = bytes;
+            torn[at] ^= 0x10;
+            assert!(State::from_bytes(&torn).is_none(), "byte {at}");
+        }
+        assert!(State::from_bytes(&[0; STATE_LEN]).is_none(), "an empty slot");
+    }
+
+    #[test]
+    fn a_status_is_its_number() {
+        for status in Status::ALL {
+            assert_eq!(State { status: status as u32, ..State::EMPTY }.status(), status);
+        }
+        assert_eq!(State { status: 99, ..State::EMPTY }.status(), Status::Exited);
+        let live = Status::ALL.into_iter().filter(|status| status.is_live()).count();
+        assert_eq!(live, 4, "created and exited containers have no monitor");
+    }
+
+    #[test]
+    fn the_restarts_of_a_network_are_those_since_it_was_made() {
+        assert_eq!(State { restarts: 5, kept: 2, ..State::EMPTY }.network_restarts(), 3);
+    }
+
+    #[test]
+    fn messages_are_read_as_they_were_written_and_in_no_other_form() {
+        let answer = Answer { magic: MESSAGE_MAGIC, version: VERSION, errno: 3, value: -9, ..Answer::default() };
+        let bytes = answer.to_bytes();
+        assert_eq!(Answer::from_bytes(&bytes).map(Answer::to_bytes), Some(bytes));
+        assert!(Answer::from_bytes(&[0; ANSWER_LEN]).is_none());
+        let mark = LogMark { generation: 1, records: u64::MAX, bytes: 3 };
+        assert_eq!(LogMark::from_bytes(&mark.to_bytes()), Some(mark));
+        assert_eq!(LogMark::from_bytes(&[0; LOG_MARK_LEN - 1]), None);
+        let exec = ExecState { version: VERSION, phase: 2, pid: 7, exit_code: 1, monitor_pid: 6, reserved: 0 };
+        assert_eq!(ExecState::from_bytes(&exec.to_bytes()).map(ExecState::to_bytes), Some(exec.to_bytes()));
+        assert!(ExecState::from_bytes(&[0; EXEC_STATE_LEN]).is_none());
+    }
+}
