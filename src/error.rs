@@ -130,6 +130,18 @@ pub struct Error {
     errno: Option<i32>,
     exit_code: Option<i32>,
     cause: Option<Cause>,
+    facts: Option<Box<Facts>>,
+}
+
+/// Facts about a failure, for programs: each only where it exists.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// The path of the member of a document that is wrong, such as `HostConfig.Memory`; else empty.
+    pub field: String,
+    /// The bound that a value is beyond.
+    pub limit: Option<i64>,
+    /// The id or the name of the object that is in the way; else empty.
+    pub id: String,
 }
 
 /// The library's result.
@@ -138,7 +150,15 @@ pub type Result<T> = std::result::Result<T, Error>;
 impl Error {
     /// An error of `kind` with a one-line message.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error { kind, area: "", message: bounded(message.into()), errno: None, exit_code: None, cause: None }
+        Error {
+            kind,
+            area: "",
+            message: bounded(message.into()),
+            errno: None,
+            exit_code: None,
+            cause: None,
+            facts: None,
+        }
     }
     /// [`ErrorKind::Invalid`].
     pub fn invalid(message: impl Into<String>) -> Error {
@@ -174,7 +194,7 @@ impl Error {
         let text = reason.to_string();
         let text = text.split(" (os error").next().unwrap_or_default().to_lowercase();
         let message = bounded(format!("{what}: {text}"));
-        Error { kind: ErrorKind::Io, area: "", message, errno: Some(errno), exit_code: None, cause: None }
+        Error { kind: ErrorKind::Io, area: "", message, errno: Some(errno), exit_code: None, cause: None, facts: None }
     }
     /// [`ErrorKind::Io`] from the standard library's error; `what` names the attempt.
     pub fn io(what: impl fmt::Display, error: &std::io::Error) -> Error {
@@ -207,6 +227,28 @@ impl Error {
     pub(crate) fn cause(&self) -> Option<Cause> {
         self.cause
     }
+    /// Returns this error with the path of the member of a document that is wrong.
+    pub fn in_field(mut self, path: impl Into<String>) -> Error {
+        self.facts.get_or_insert_default().field = path.into();
+        self
+    }
+    /// Returns this error with `prefix.` before the path of its member, if it has one.
+    pub(crate) fn below(mut self, prefix: &str) -> Error {
+        if let Some(facts) = self.facts.as_mut().filter(|facts| !facts.field.is_empty()) {
+            facts.field = format!("{prefix}.{}", facts.field);
+        }
+        self
+    }
+    /// Returns this error with the bound that a value is beyond.
+    pub(crate) fn with_limit(mut self, limit: i64) -> Error {
+        self.facts.get_or_insert_default().limit = Some(limit);
+        self
+    }
+    /// Returns this error with the id or the name of the object that is in the way.
+    pub(crate) fn with_other(mut self, id: impl Into<String>) -> Error {
+        self.facts.get_or_insert_default().id = id.into();
+        self
+    }
     /// Returns this error with `context: ` before its message.
     pub fn context(mut self, context: impl fmt::Display) -> Error {
         self.message = bounded(format!("{context}: {}", self.message));
@@ -236,6 +278,10 @@ impl Error {
     /// The exit code of the failed process: a RUN step of a build.
     pub fn exit_code(&self) -> Option<i32> {
         self.exit_code
+    }
+    /// Facts about the failure, for programs.
+    pub fn facts(&self) -> Facts {
+        self.facts.as_deref().cloned().unwrap_or_default()
     }
     /// The HTTP status that this error has on the wire.
     pub fn http_status(&self) -> u16 {

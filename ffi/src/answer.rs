@@ -2,6 +2,7 @@
 
 use crate::arg::Out;
 use crate::begun::Wait;
+use crate::call::Run;
 use crate::entry::{Failure, Outcome};
 use crate::handle;
 use crate::session::SessionObject;
@@ -23,6 +24,8 @@ pub(crate) struct Answer {
     stream: Option<Stream>,
     /// In place of the answer: it is waited for. Only for operations that do not block.
     pub(crate) wait: Option<Box<dyn Wait>>,
+    /// In place of the answer of a wait: the rest of the call, for a thread.
+    pub(crate) then: Option<Run>,
 }
 
 impl Answer {
@@ -73,6 +76,11 @@ impl Answer {
     /// The answer comes from this wait.
     pub(crate) fn later(wait: impl Wait + 'static) -> Answer {
         Answer { wait: Some(Box::new(wait)), ..Answer::default() }
+    }
+
+    /// The answer comes from this work.
+    pub(crate) fn then(run: Run) -> Answer {
+        Answer { then: Some(run), ..Answer::default() }
     }
 
     /// The answer as the caller of coracle_op_result gets it.

@@ -22,7 +22,9 @@ use std::os::unix::net::UnixStream;
 /// path: absolute in the container; a link at its end is not followed unless it ends in "/" or "/.". *out_json: an object
 /// with "name", "size", "mode", "mtime", "linkTarget", as X-Docker-Container-Path-Stat has it; free it with coracle_free.
 ///
-/// Errors: ENOT_FOUND (container, file), EINVALID (path; no directory there).
+/// Schemas: out_json path-stat.
+///
+/// Errors: ENOT_FOUND (container, file), EINVALID (path; no directory there), ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: disk, or op. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -47,7 +49,9 @@ pub unsafe extern "C" fn coracle_container_stat_path(
 /// them to their end, where an error shows that the tar is not whole; end it with coracle_stream_free. *out_json (may be
 /// NULL): the description of the file at path; free it with coracle_free.
 ///
-/// Errors: ENOT_FOUND (container, file), EINVALID (path; no directory there).
+/// Schemas: out_json path-stat.
+///
+/// Errors: ENOT_FOUND (container, file), EINVALID (path; no directory there), ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: disk, or op; the stream's calls. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -75,6 +79,8 @@ pub unsafe extern "C" fn coracle_container_get_archive(
 /// Puts files into a container: extracts a tar, plain or compressed, into a directory of it.
 ///
 /// query_json: NULL, or an object with "noOverwriteDirNonDir". tar, user: the function that gives the archive.
+///
+/// Schemas: query_json container-put-archive-query.
 ///
 /// Errors: ENOT_FOUND (container, directory), EINVALID (archive; a directory and something else in one place),
 /// EFORBIDDEN (read-only there), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
@@ -113,7 +119,7 @@ pub unsafe extern "C" fn coracle_container_put_archive(
 /// *out: the tar's bytes; read them to their end, where an error shows that the tar is not whole; end it with
 /// coracle_stream_free.
 ///
-/// Errors: ENOT_FOUND.
+/// Errors: ENOT_FOUND, ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: disk; the stream's calls. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -137,7 +143,9 @@ pub unsafe extern "C" fn coracle_container_export(
 ///
 /// *out_json: a list of {"Path", "Kind"}, Kind 0 modified, 1 added, 2 deleted; free it with coracle_free.
 ///
-/// Errors: ENOT_FOUND.
+/// Schemas: out_json container-changes.
+///
+/// Errors: ENOT_FOUND, ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: disk. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -160,7 +168,9 @@ pub unsafe extern "C" fn coracle_container_changes(
 /// list of build instructions). config_json: NULL, or a configuration laid over the container's. *out_id: the image's id;
 /// free it with coracle_free.
 ///
-/// Errors: ENOT_FOUND, EINVALID (name, changes), ECANCELLED, ETIMEOUT, EIO (disk full).
+/// Schemas: query_json container-commit-query, config_json container-config.
+///
+/// Errors: ENOT_FOUND, EINVALID (name, changes), ECANCELLED, ETIMEOUT (op), EIO (disk full).
 ///
 /// Threads: any. Blocks: until the image is on disk, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]

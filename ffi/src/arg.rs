@@ -4,13 +4,14 @@
 //! points may call them, with the pointers that they were given.
 
 use crate::entry::{Failure, Outcome};
-use crate::kinds;
 use crate::text::Text;
 use coracle_http::Document;
 use engine::ErrorKind;
+use engine::model::json_words;
 use libc::{c_char, c_void};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 use std::ffi::{CStr, OsStr};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -60,8 +61,15 @@ pub(crate) fn document<T: DeserializeOwned>(
     lenient: bool,
 ) -> Outcome<(T, Vec<String>)> {
     let text = text(pointer, name)?;
-    let value = parse(text, name)?;
-    let unknown = coracle_http::unknown(text.as_bytes(), kind)?;
+    let value = parse(text, name).map_err(|failure| match coracle_http::misfit(text.as_bytes(), kind) {
+        Some((path, words)) => misfit(name, &path, &words),
+        None => failure,
+    })?;
+    let unknown = coracle_http::unknown(text.as_bytes(), kind);
+    let unknown = unknown.map_err(|error| match error.facts().field {
+        field if field.is_empty() => Failure::from(error),
+        field => Failure::from(error).about(name, &field),
+    })?;
     match unknown.first() {
         Some(line) if !lenient => Err(unknown_member(name, line)),
         _ => Ok((value, unknown)),
@@ -81,14 +89,65 @@ pub(crate) fn document_or_default<T: DeserializeOwned + Default>(
     }
 }
 
+/// A JSON object of a type whose default has every member that is known; NULL is the default.
+pub(crate) fn object_or_default<T: DeserializeOwned + Default + Serialize>(
+    pointer: *const c_char,
+    name: &str,
+    lenient: bool,
+) -> Outcome<T> {
+    let Some(text) = optional_text(pointer, name)? else { return Ok(T::default()) };
+    let members: Map<String, Value> = parse(text, name)?;
+    if !lenient {
+        known_members(&members, &T::default(), name, "")?;
+    }
+    parse(text, name)
+}
+
+/// Refuses a member that the default of a type does not have. `path`: where the object stands in the document.
+pub(crate) fn known_members(
+    members: &Map<String, Value>,
+    default: &impl Serialize,
+    name: &str,
+    path: &str,
+) -> Outcome<()> {
+    let default = serde_json::to_value(default).unwrap_or_default();
+    let known: Vec<&str> = default.as_object().into_iter().flat_map(|d| d.keys().map(String::as_str)).collect();
+    match members.keys().find(|member| !known.contains(&member.as_str())) {
+        Some(member) => Err(unknown_member(name, &format!("{path}{}", coracle_http::stranger(member, &known)))),
+        None => Ok(()),
+    }
+}
+
 /// A JSON document; NULL is the default.
 pub(crate) fn json_or_default<T: DeserializeOwned + Default>(pointer: *const c_char, name: &str) -> Outcome<T> {
     optional_text(pointer, name)?.map_or_else(|| Ok(T::default()), |text| parse(text, name))
 }
 
 fn parse<T: DeserializeOwned>(text: &str, name: &str) -> Outcome<T> {
-    serde_json::from_str(text)
-        .map_err(|error| Failure::invalid(format!("{name}: {}", kinds::words(&error.to_string()))))
+    serde_json::from_str(text).map_err(|error| {
+        let words = json_words(&error);
+        match (wrong_member::<T>(text), words.strip_prefix("a value ")) {
+            (Some(path), Some(rest)) => misfit(name, &path, rest),
+            (Some(path), None) => Failure::invalid(format!("{name}: {words}")).about(name, &path),
+            (None, _) => Failure::invalid(format!("{name}: {words}")),
+        }
+    })
+}
+
+/// The first member of an object that does not fit by itself. The parser knows a place in the text alone.
+fn wrong_member<T: DeserializeOwned>(text: &str) -> Option<String> {
+    let members: Map<String, Value> = serde_json::from_str(text).ok()?;
+    let fits = |name: &String, value: &Value| {
+        let alone = Map::from_iter([(name.clone(), value.clone())]);
+        serde_json::from_value::<T>(Value::Object(alone)).is_ok()
+    };
+    members.into_iter().find(|(name, value)| !fits(name, value)).map(|(name, _)| name)
+}
+
+/// The failure of a document in which a value is of another kind than its member; `words` say which.
+fn misfit(name: &str, path: &str, words: &str) -> Failure {
+    let value = if path.is_empty() { "the document" } else { path };
+    Failure::invalid(format!("{name}: {value} {words}")).about(name, path)
 }
 
 /// The failure of a document with a member that is not known; `line` begins with the member's path.
@@ -233,14 +292,14 @@ impl<T> Out<*mut T> {
 }
 
 impl Out<*mut c_char> {
-    /// Gives the caller a text, unless there is no place for one.
+    /// Hands a text to the caller. Without a place for it the text is dropped.
     pub(crate) fn give(&self, text: Text) {
         if !self.is_null() {
             self.set(text.into_raw());
         }
     }
 
-    /// Gives the caller a JSON document.
+    /// Hands a JSON document to the caller.
     pub(crate) fn give_json(&self, document: &impl Serialize) -> Outcome<()> {
         self.give(Text::json(document)?);
         Ok(())

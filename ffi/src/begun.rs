@@ -142,13 +142,13 @@ impl Begun {
     }
 
     /// The answer; `None`: not yet.
-    pub(crate) fn result(&self) -> Outcome<Option<Answer>> {
+    pub(crate) fn result(self: &Arc<Begun>) -> Outcome<Option<Answer>> {
         let inner = self.lock();
         let area = inner.area;
         self.look(inner).map_err(|failure| area.map_or(failure.clone(), |area| area.mark(failure)))
     }
 
-    fn look(&self, mut inner: MutexGuard<'_, Inner>) -> Outcome<Option<Answer>> {
+    fn look(self: &Arc<Begun>, mut inner: MutexGuard<'_, Inner>) -> Outcome<Option<Answer>> {
         match std::mem::replace(&mut inner.state, State::Idle) {
             State::Idle => Err(Failure::misuse("no call was begun with op, or its answer was taken")),
             State::Answered(answer) => {
@@ -174,7 +174,12 @@ impl Begun {
         }
     }
 
-    fn go_on(&self, inner: MutexGuard<'_, Inner>, mut wait: Box<dyn Wait>, place: RawFd) -> Outcome<Option<Answer>> {
+    fn go_on(
+        self: &Arc<Begun>,
+        inner: MutexGuard<'_, Inner>,
+        mut wait: Box<dyn Wait>,
+        place: RawFd,
+    ) -> Outcome<Option<Answer>> {
         let step = match self.op.check() {
             Ok(()) => catch(|| wait.step()),
             Err(error) => {
@@ -191,8 +196,24 @@ impl Begun {
             let place = wait.fd();
             return Ok(self.again(inner, State::Waits(wait, place)));
         }
-        self.leave_operation();
-        step
+        match step {
+            Ok(Some(Answer { then: Some(run), .. })) => self.queue(inner, Work::Run(run, false)),
+            step => {
+                self.leave_operation();
+                step
+            }
+        }
+    }
+
+    /// Puts the rest of a call in line for a thread.
+    fn queue(self: &Arc<Begun>, mut inner: MutexGuard<'_, Inner>, work: Work) -> Outcome<Option<Answer>> {
+        inner.state = State::Queued;
+        self.set_timer(&inner);
+        drop(inner);
+        pool::submit(Job { begun: self.clone(), root: None, work }).map(|()| None).inspect_err(|_| {
+            self.lock().state = State::Idle;
+            self.leave_operation();
+        })
     }
 
     /// Not yet: the state stays.

@@ -60,8 +60,10 @@ fn wait_here(mut wait: Box<dyn Wait>, using: &Using) -> Outcome<Answer> {
         // SAFETY: the wait has the descriptor open until its next step.
         let fd = unsafe { BorrowedFd::borrow_raw(wait.fd()) };
         using.done(Op::wait_readable(using.op(), fd, limit))?;
-        if let Some(answer) = wait.step()? {
-            return Ok(answer);
+        match wait.step()? {
+            Some(Answer { then: Some(run), .. }) => return run(using),
+            Some(answer) => return Ok(answer),
+            None => {}
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::answer::{Answer, Outs};
 use crate::arg::{self, Out};
 use crate::begun::Wait;
-use crate::call::{Work, call, wait, work};
+use crate::call::{Run, call, wait, work};
 use crate::entry::Outcome;
 use crate::op::Using;
 use crate::query::Query;
@@ -16,7 +16,7 @@ use engine::model::{
     AttachStreams, ContainerWaited, CreateBody, ListContainers, LogQuery, RemoveContainer, StatsQuery, StopContainer,
     UpdateContainer, WaitCondition,
 };
-use engine::{AttachOptions, BegunStop, ContainerStop, ContainerWait, LogFormat};
+use engine::{AttachOptions, BegunStop, ContainerStop, ContainerWait, Engine, ErrorKind, LogFormat};
 use libc::c_char;
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
@@ -29,7 +29,9 @@ use std::time::Instant;
 /// query_json: NULL, or an object with any of "all", "limit", "size", "since", "before", "filters" (as in
 /// GET /containers/json). *out_json: its document; free it with coracle_free.
 ///
-/// Errors: EINVALID (a filter), ENOT_FOUND (since, before).
+/// Schemas: query_json container-list-query, out_json container-list.
+///
+/// Errors: EINVALID (a filter), EINTERNAL (since or before names no container).
 ///
 /// Threads: any. Blocks: disk. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -71,7 +73,10 @@ pub unsafe extern "C" fn coracle_container_list(
 /// name: NULL: the engine makes one up. body_json: the body of POST /containers/create. *out_id: the container's id; free it
 /// with coracle_free. *out_json (may be NULL): {"Id":..., "Warnings":[...]}; free it with coracle_free.
 ///
-/// Errors: EINVALID (a field, named), ENOT_FOUND (image), ECONFLICT (name), EUNSUPPORTED (a field that is not built).
+/// Schemas: body_json container-create, out_json container-created.
+///
+/// Errors: EINVALID (a field, named), ENOT_FOUND (image), ECONFLICT (name; nobody holds its lease), EUNSUPPORTED (a
+/// field that is not supported), ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: disk, or op. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -102,6 +107,8 @@ pub unsafe extern "C" fn coracle_container_create(
 /// id: name, id, or the beginning of an id that no other container has; so in every function. with_size: other than 0: the
 /// document has "SizeRw" and "SizeRootFs". *out_json: the document of GET /containers/{id}/json; free it with coracle_free.
 ///
+/// Schemas: out_json container.
+///
 /// Errors: ENOT_FOUND.
 ///
 /// Threads: any. Blocks: disk. Since: 0.1.
@@ -130,7 +137,8 @@ pub unsafe extern "C" fn coracle_container_inspect(
 /// The container outlives the calling program. While it is started, signals are blocked on the calling thread for about
 /// a millisecond; no child of the caller's is left (if the caller is PID 1 or a subreaper, one is).
 ///
-/// Errors: ENOT_FOUND (container), EINVALID (its command is not there, or cannot run), ECONFLICT (paused, being removed).
+/// Errors: ENOT_FOUND (container), EINVALID (its command is not there, or cannot run), ECONFLICT (paused, being
+/// removed), ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: until its process runs. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -222,7 +230,8 @@ fn how_to_stop(how_json: *const c_char, lenient: bool) -> Outcome<StopContainer>
 
 /// Stops a container if it runs (as coracle_container_stop), and starts it.
 ///
-/// Errors: as coracle_container_stop and coracle_container_start.
+/// Errors: ENOT_FOUND, EINVALID (its command is not there, or cannot run), ECANCELLED, ETIMEOUT, ECALLBACK (op; the
+/// signal was sent).
 ///
 /// Threads: any. Blocks: until it runs again, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -235,10 +244,17 @@ pub unsafe extern "C" fn coracle_container_restart(
 ) -> coracle_status {
     call(c, Access::Change, op, Outs::none(), err, &mut |root| {
         let (engine, id) = (root.engine().clone(), arg::owned(id, "id")?);
-        let restart = move |using: &Using| {
-            using.done(engine.container_restart(&id, Some(grace_ms), using.op())).map(|()| Answer::done())
-        };
-        work(restart).map(Work::long)
+        work(move |using| {
+            // The end of a container with AutoRemove is held until it runs again, which takes a thread.
+            if using.is_nonblocking()
+                && !engine.container_inspect(&id, false)?.host_config.auto_remove
+                && let BegunStop::Pending(stop) = engine.container_stop_begin(&id, Some(grace_ms), using.op())?
+            {
+                let restart = move |using: &Using| restart(&engine, &id, grace_ms, using);
+                return Ok(Answer::later(StopFirst { stop: StopOfContainer(stop), rest: Some(Box::new(restart)) }));
+            }
+            restart(&engine, &id, grace_ms, using)
+        })
     })
 }
 
@@ -285,6 +301,12 @@ pub unsafe extern "C" fn coracle_container_kill(
         let signal = arg::optional_text(signal, "signal")?.map(str::to_owned);
         let (engine, id) = (root.engine().clone(), arg::owned(id, "id")?);
         work(move |using| {
+            if using.is_nonblocking() {
+                return Ok(match engine.container_kill_begin(&id, signal.as_deref(), using.op())? {
+                    BegunStop::Over(_) => Answer::done(),
+                    BegunStop::Pending(stop) => Answer::later(StopOfContainer(stop)),
+                });
+            }
             using.done(engine.container_kill(&id, signal.as_deref(), using.op())).map(|()| Answer::done())
         })
     })
@@ -310,7 +332,7 @@ pub unsafe extern "C" fn coracle_container_pause(
 
 /// Thaws a container's processes.
 ///
-/// Errors: ENOT_FOUND, ECONFLICT (it is not paused), ECANCELLED, ETIMEOUT (op).
+/// Errors: ENOT_FOUND, EINTERNAL (it is not paused), ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: until they are thawed. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -335,6 +357,8 @@ pub unsafe extern "C" fn coracle_container_unpause(
 ///
 /// A wait that is begun (CORACLE_OP_NONBLOCK) misses no end after this call returned: begin a wait for "next-exit", start
 /// the container, then poll.
+///
+/// Schemas: out_json container-wait.
 ///
 /// Errors: ENOT_FOUND (also after the end of a container with AutoRemove), EINVALID (condition), ECANCELLED, ETIMEOUT,
 /// ECALLBACK (op).
@@ -385,7 +409,8 @@ pub unsafe extern "C" fn coracle_container_pidfd(
 ///
 /// flags: CORACLE_REMOVE_FORCE, CORACLE_REMOVE_VOLUMES, CORACLE_REMOVE_LINK, or 0.
 ///
-/// Errors: ENOT_FOUND, ECONFLICT (it runs, and no force; it is being removed), EINVALID (flags).
+/// Errors: ENOT_FOUND, ECONFLICT (it runs, and no force; it is being removed), EINVALID (flags), ECANCELLED, ETIMEOUT
+/// (op).
 ///
 /// Threads: any. Blocks: disk; with force until it ended, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -406,7 +431,18 @@ pub unsafe extern "C" fn coracle_container_remove(
             link: flags & CORACLE_REMOVE_LINK != 0,
         };
         let engine = root.engine().clone();
-        work(move |using| using.done(engine.container_remove(&id, how, using.op())).map(|()| Answer::done()))
+        work(move |using| {
+            // A container that does not run, or has lost its monitor, is the removal's own affair.
+            if using.is_nonblocking()
+                && how.force
+                && !how.link
+                && let Ok(BegunStop::Pending(stop)) = engine.container_kill_begin(&id, None, using.op())
+            {
+                let remove = move |using: &Using| remove_killed(&engine, &id, how, using);
+                return Ok(Answer::later(StopFirst { stop: StopOfContainer(stop), rest: Some(Box::new(remove)) }));
+            }
+            using.done(engine.container_remove(&id, how, using.op())).map(|()| Answer::done())
+        })
     })
 }
 
@@ -416,7 +452,9 @@ pub unsafe extern "C" fn coracle_container_remove(
 /// removed. *out_json: an object with "ContainersDeleted" (a list of ids) and "SpaceReclaimed" in bytes; free it with
 /// coracle_free.
 ///
-/// Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT, ECALLBACK (op). Objects that were removed before an error stay removed.
+/// Schemas: filters_json filters, out_json container-prune.
+///
+/// Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT (op). Objects that were removed before an error stay removed.
 ///
 /// Threads: any. Blocks: disk, or op. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -457,7 +495,9 @@ pub unsafe extern "C" fn coracle_container_rename(
 /// ps_args: the arguments of ps; NULL: "-ef". *out_json: the document of GET /containers/{id}/top; free it with
 /// coracle_free.
 ///
-/// Errors: ENOT_FOUND, ECONFLICT (it does not run), EINVALID (ps_args).
+/// Schemas: out_json container-top.
+///
+/// Errors: ENOT_FOUND, ECONFLICT (it does not run), EINTERNAL (ps_args).
 ///
 /// Threads: any. Blocks: no. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -483,8 +523,10 @@ pub unsafe extern "C" fn coracle_container_top(
 /// "CpusetCpus", "CpusetMems", "Memory", "MemorySwap", "MemoryReservation", "KernelMemory", "PidsLimit" (0 and "" leave
 /// a value as it is), "RestartPolicy". *out_json: {"Warnings":[...]}; free it with coracle_free.
 ///
-/// Errors: ENOT_FOUND, EINVALID (a value, named), ECONFLICT (memory above the swap limit), EINTERNAL (the kernel refuses
-/// a value, such as less memory than is in use; nothing is changed then).
+/// Schemas: body_json container-update, out_json container-updated.
+///
+/// Errors: ENOT_FOUND, EINVALID (a value, named), ECONFLICT (memory above the swap limit), EINTERNAL (the kernel
+/// refuses a value, such as less memory than is in use; nothing is changed then), ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: disk; while the kernel takes memory back. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -515,7 +557,9 @@ pub unsafe extern "C" fn coracle_container_update(
 /// one at once). *out: records for coracle_stream_next, each the document of GET /containers/{id}/stats; its descriptor
 /// is readable when the next is due; end it with coracle_stream_free.
 ///
-/// Errors: ENOT_FOUND, EINVALID (query).
+/// Schemas: query_json container-stats-query, record container-stats.
+///
+/// Errors: ENOT_FOUND, EINVALID (query_json), ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: disk; the stream's calls until a sample is due. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -545,7 +589,9 @@ pub unsafe extern "C" fn coracle_container_stats(
 /// attributes stand before each line, as in GET /containers/{id}/logs). *out: records for coracle_stream_next, which have
 /// channel and time apart, too; end the stream with coracle_stream_free.
 ///
-/// Errors: ENOT_FOUND, EINVALID (query), EUNSUPPORTED (its log driver cannot be read).
+/// Schemas: query_json container-logs-query.
+///
+/// Errors: ENOT_FOUND, EINVALID (query_json), EUNSUPPORTED (its log driver cannot be read), ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: disk; the stream's calls where it follows. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -592,7 +638,10 @@ pub unsafe extern "C" fn coracle_container_logs(
 /// "stdout", "stderr" (all if none is given), "wait" (true: the call returns before the container runs; the session has the
 /// container's output from the first byte on). *out: the session; end it with coracle_session_free.
 ///
-/// Errors: ENOT_FOUND, ECONFLICT (it does not run, and no "wait"; it is paused), EINVALID.
+/// Schemas: query_json container-attach-query.
+///
+/// Errors: ENOT_FOUND, ECONFLICT (it does not run, and no "wait"; it is paused), EINVALID (query_json), ECANCELLED,
+/// ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: no. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -623,6 +672,31 @@ pub unsafe extern "C" fn coracle_container_attach(
     })
 }
 
+/// A container's launch in words, one line a step, with the kernel's answer to the step at which the last start failed.
+///
+/// *out_json: an object with "Id", "Name", "Steps" (a list of {"Number", "Text"}, and "Failed" where it failed), "Error" (why the
+/// last start failed, or ""), "FailedStep", "Errno" (0: none) and "ErrnoName"; free it with coracle_free.
+///
+/// Schemas: out_json launch-plan.
+///
+/// Errors: ENOT_FOUND, ECONFLICT (a container whose namespaces it shares does not run).
+///
+/// Threads: any. Blocks: disk. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_container_explain(
+    c: *mut coracle,
+    id: *const c_char,
+    out_json: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    let out = Out::null(out_json);
+    with_root(c, Access::Read, err, |root| {
+        out.check("out_json")?;
+        out.give_json(&root.engine().container_explain(arg::text(id, "id")?)?)?;
+        Ok(CORACLE_OK)
+    })
+}
+
 /// The end of a container, for a program that polls for it.
 struct EndOfContainer(ContainerWait);
 
@@ -650,6 +724,39 @@ impl Wait for StopOfContainer {
 
     fn step(&mut self) -> Outcome<Option<Answer>> {
         Ok(self.0.try_stop()?.map(Answer::changed))
+    }
+}
+
+/// The end of a container, and the rest of a call that ends it first.
+struct StopFirst {
+    stop: StopOfContainer,
+    rest: Option<Run>,
+}
+
+impl Wait for StopFirst {
+    fn fd(&self) -> RawFd {
+        self.stop.fd()
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.stop.deadline()
+    }
+
+    fn step(&mut self) -> Outcome<Option<Answer>> {
+        Ok(self.stop.step()?.map(|stopped| self.rest.take().map_or(stopped, Answer::then)))
+    }
+}
+
+fn restart(engine: &Engine, id: &str, grace_ms: i64, using: &Using) -> Outcome<Answer> {
+    using.done(engine.container_restart(id, Some(grace_ms), using.op())).map(|()| Answer::done())
+}
+
+/// Removes a container that was killed first.
+fn remove_killed(engine: &Engine, id: &str, how: RemoveContainer, using: &Using) -> Outcome<Answer> {
+    match engine.container_remove(id, how, using.op()) {
+        // One with AutoRemove was removed when it had ended.
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Answer::done()),
+        result => using.done(result).map(|()| Answer::done()),
     }
 }
 

@@ -5,9 +5,10 @@ use crate::arg::{self, Out};
 use crate::call::{Work, call, work};
 use crate::entry::Failure;
 use crate::op::Using;
+use crate::registry::with_credentials;
 use crate::root::{Access, with_root};
 use crate::types::*;
-use engine::model::VerifyImages;
+use engine::model::{CopyRoot, ImportDocker, VerifyImages};
 use libc::c_char;
 
 /// Verifies every layer and configuration of the store, and repairs damage if the caller asks for it.
@@ -17,7 +18,9 @@ use libc::c_char;
 /// of objects with "Part" (layer, image, database), "Id", "Images", "Reason", "Repaired", "Unrepaired"; free it with
 /// coracle_free. A call that finds damage succeeds, too. Progress records go to op.
 ///
-/// Errors: EINVALID (query_json), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
+/// Schemas: query_json root-verify-query, out_json root-verify.
+///
+/// Errors: EINVALID (query_json), ECALLBACK, ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any; the callbacks come on the calling thread. Blocks: until all was read, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -29,12 +32,7 @@ pub unsafe extern "C" fn coracle_root_verify(
     err: *mut *mut coracle_error,
 ) -> coracle_status {
     call(c, Access::Change, op, Outs::none().json(out_json), err, &mut |root| {
-        let text = arg::optional_text(query_json, "query_json")?;
-        // Not the parser's words: they may show what it read.
-        let request = text.map_or_else(
-            || Ok(VerifyImages::default()),
-            |text| serde_json::from_str(text).map_err(|_| Failure::invalid("query_json is not such an object")),
-        )?;
+        let request = with_credentials(query_json, "query_json", root.lenient(), |one: &VerifyImages| &one.auths)?;
         let engine = root.engine().clone();
         let verify = move |using: &Using| {
             let result = engine.verify(&request, &mut |record| using.progress(&record), using.op());
@@ -48,6 +46,10 @@ pub unsafe extern "C" fn coracle_root_verify(
 ///
 /// *out_json: an array of {"Path": ..., "Reason": ...}; free it with coracle_free. Their container,
 /// volume or layer is gone. Every open tries again, and so does coracle_root_sweep.
+///
+/// Schemas: out_json leftovers.
+///
+/// Errors: none but those of every function.
 ///
 /// Threads: any. Blocks: disk. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -67,6 +69,8 @@ pub unsafe extern "C" fn coracle_root_leftovers(
 /// Removes the files that programs left in the root when they ended, and that removals left, as each open does.
 ///
 /// *out_json: the files that stay, as of coracle_root_leftovers; free it with coracle_free.
+///
+/// Schemas: out_json leftovers.
 ///
 /// Errors: ECANCELLED, ETIMEOUT (op).
 ///
@@ -94,6 +98,8 @@ pub unsafe extern "C" fn coracle_root_sweep(
 /// with coracle_free. Progress records go to op. A copy that fails leaves nothing; one whose program is killed leaves a
 /// directory that no open takes for a root.
 ///
+/// Schemas: query_json root-copy-query, out_json root-copy.
+///
 /// Errors: EINVALID (query_json; the directory lies in the root), ECONFLICT (the directory holds something), ECALLBACK,
 /// ECANCELLED, ETIMEOUT, EIO (disk full).
 ///
@@ -110,7 +116,7 @@ pub unsafe extern "C" fn coracle_root_copy(
     call(c, Access::Change, op, Outs::none().json(out_json), err, &mut |root| {
         let dir = arg::optional_path(dir).filter(|dir| !dir.as_os_str().is_empty());
         let dir = dir.ok_or_else(|| Failure::invalid("dir is NULL or empty"))?.to_owned();
-        let how = arg::json_or_default(query_json, "query_json")?;
+        let how: CopyRoot = arg::object_or_default(query_json, "query_json", root.lenient())?;
         let engine = root.engine().clone();
         let copy = move |using: &Using| {
             let result = engine.snapshot_root(&dir, how, &mut |record| using.progress(&record), using.op());
@@ -129,8 +135,10 @@ pub unsafe extern "C" fn coracle_root_copy(
 /// free it with coracle_free. Progress records go to op. Ids of images stay; objects that are in the root already stay as they
 /// are.
 ///
-/// Errors: EINVALID (query_json), ENOT_FOUND (no such directory, a name without an object), ECONFLICT (a dockerd runs on the
-/// directory), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full, no such socket).
+/// Schemas: query_json docker-import-query, out_json docker-import.
+///
+/// Errors: EINVALID (query_json), ENOT_FOUND (no such directory, a name without an object), ECONFLICT (a dockerd runs
+/// on the directory), ECALLBACK, ECANCELLED, ETIMEOUT (op), EIO (no such socket).
 ///
 /// Threads: any; the callbacks come on the calling thread. Blocks: until all is taken, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -142,7 +150,7 @@ pub unsafe extern "C" fn coracle_root_import_docker(
     err: *mut *mut coracle_error,
 ) -> coracle_status {
     call(c, Access::Change, op, Outs::none().json(out_json), err, &mut |root| {
-        let how = arg::json_or_default(query_json, "query_json")?;
+        let how: ImportDocker = arg::object_or_default(query_json, "query_json", root.lenient())?;
         let engine = root.engine().clone();
         let import = move |using: &Using| {
             let result = engine.import_docker(&how, &mut |record| using.progress(&record), using.op());

@@ -35,12 +35,14 @@ impl Failure {
         failure.about(&argument, "")
     }
     /// Names the argument, and the field of its document, for programs.
-    pub(crate) fn about(mut self, argument: &str, field: &str) -> Failure {
-        let mut detail = serde_json::Map::new();
-        detail.insert("argument".into(), argument.into());
-        if !field.is_empty() {
-            detail.insert("field".into(), field.into());
-        }
+    pub(crate) fn about(self, argument: &str, field: &str) -> Failure {
+        let failure = self.with("argument", argument);
+        if field.is_empty() { failure } else { failure.with("field", field) }
+    }
+    /// A fact for programs: a member of the detail.
+    fn with(mut self, name: &str, value: impl Into<serde_json::Value>) -> Failure {
+        let mut detail: serde_json::Map<_, _> = serde_json::from_str(&self.detail).unwrap_or_default();
+        detail.insert(name.into(), value.into());
         self.detail = serde_json::Value::Object(detail).to_string();
         self
     }
@@ -53,30 +55,38 @@ impl Failure {
     }
     /// A callback of the caller answered `number`.
     pub(crate) fn callback(what: &str, number: i64) -> Failure {
-        let mut failure = Failure::new(ErrorKind::Callback, format!("the {what} callback answered {number}"));
-        failure.detail = format!("{{\"callback\":{number}}}");
-        failure
+        Failure::new(ErrorKind::Callback, format!("the {what} callback answered {number}")).with("callback", number)
     }
     fn panic(payload: &(dyn Any + Send)) -> Failure {
         let text = payload.downcast_ref::<&str>().copied();
         let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("panic");
         let place = PLACE.with(|place| place.take());
-        let mut failure = Failure::new(ErrorKind::Panic, format!("a defect of the library: {text}"));
-        failure.detail = serde_json::json!({ "place": place }).to_string();
-        failure
+        Failure::new(ErrorKind::Panic, format!("a defect of the library: {text}")).with("place", place)
     }
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
-        Failure {
+        let mut failure = Failure {
             code: code(error.kind()),
             http_status: error.http_status().into(),
             errno: error.raw_os_error().unwrap_or(0),
             area: error.area(),
             message: error.message().to_string(),
-            detail: error.exit_code().map_or("{}".into(), |code| format!("{{\"exitCode\":{code}}}")),
+            detail: "{}".into(),
+        };
+        let facts = error.facts();
+        for (name, text) in [("field", facts.field), ("id", facts.id)] {
+            if !text.is_empty() {
+                failure = failure.with(name, text);
+            }
         }
+        for (name, number) in [("limit", facts.limit), ("exitCode", error.exit_code().map(i64::from))] {
+            if let Some(number) = number {
+                failure = failure.with(name, number);
+            }
+        }
+        failure
     }
 }
 
@@ -94,8 +104,9 @@ impl Area {
         Area(match file.split('.').next().unwrap_or(file) {
             "archive" => "container",
             "disk" | "root" => "root",
-            "event" => "events",
             "library" => "library",
+            "metrics" => "engine",
+            "report" => "host",
             "op" => "operation",
             "server" => "http",
             "source" => "image",

@@ -87,10 +87,13 @@ pub unsafe extern "C" fn coracle_error_message(e: *const coracle_error) -> *cons
 }
 
 /// A JSON object with further facts for programs: "argument" (the name of an argument that is wrong), "field" (the path of a
-/// member of that document, such as "HostConfig.Binds[1]"), "callback" (the number that a callback returned), "exitCode" (of a
-/// command of a build), "place" (of a defect). "{}" if there are none.
+/// member of that document, such as "HostConfig.Binds[1]"), "limit" (the bound that a value is beyond), "id" (of the object that
+/// is in the way), "callback" (the number that a callback returned), "exitCode" (of a command of a build), "place" (of a defect).
+/// "{}" if there are none.
 ///
 /// The text is the error's: valid until coracle_error_free.
+///
+/// Schemas: answer error-detail.
 ///
 /// Threads: any. Blocks: no. Since: 0.1.
 #[unsafe(no_mangle)]

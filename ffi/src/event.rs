@@ -44,6 +44,8 @@ impl Object for Events {
 ///
 /// No event after this call is missed silently, however late they are asked for: see coracle_events_next.
 ///
+/// Schemas: query_json events-query.
+///
 /// Errors: EINVALID (a filter, a time).
 ///
 /// Threads: any. Blocks: disk. Since: 0.1.
@@ -89,6 +91,8 @@ pub unsafe extern "C" fn coracle_events_fd(e: *mut coracle_events) -> i32 {
 /// timeout_ms: how long to wait; 0 looks only, below 0 waits for ever. *out_json: the document of GET /events with
 /// "sequence" (a number that rises, for "after") added; borrowed, valid until the next call on these events.
 /// Returns CORACLE_OK, CORACLE_AGAIN when the time passed, CORACLE_DONE when `until` is reached.
+///
+/// Schemas: out_json event.
 ///
 /// Errors: EUNAVAILABLE (events that were not read yet, or that follow "after", are no longer kept: once for each loss;
 /// the next call goes on with the oldest event kept), EMISUSE (another thread waits here), ECANCELLED (freed

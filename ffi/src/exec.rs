@@ -19,6 +19,8 @@ use std::os::fd::{AsRawFd, RawFd};
 /// id: that of the container. body_json: the body of POST /containers/{id}/exec ("Cmd", "AttachStdout", "Tty", ...).
 /// *out_id: the exec instance's id; free it with coracle_free.
 ///
+/// Schemas: body_json exec-create.
+///
 /// Errors: ENOT_FOUND (container), ECONFLICT (it is not running, or paused), EINVALID (no command).
 ///
 /// Threads: any. Blocks: disk. Since: 0.1.
@@ -45,7 +47,8 @@ pub unsafe extern "C" fn coracle_exec_create(
 /// io: NULL runs it detached (then out may be NULL, and *out is NULL); else its streams, of those that its body names.
 /// *out: the session; end it with coracle_session_free.
 ///
-/// Errors: ENOT_FOUND (exec instance), ECONFLICT (started already; the container is not running, or paused), EINVALID.
+/// Errors: ENOT_FOUND (exec instance), ECONFLICT (started already; the container is not running, or paused), EINVALID
+/// (its command is not there, or cannot run), ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: until the process runs. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -105,6 +108,8 @@ impl Wait for EndOfExec {
 /// Everything about an exec instance.
 ///
 /// *out_json: the document of GET /exec/{id}/json; free it with coracle_free.
+///
+/// Schemas: out_json exec.
 ///
 /// Errors: ENOT_FOUND.
 ///

@@ -25,7 +25,9 @@ use std::os::fd::IntoRawFd;
 /// writes to the descriptor of coracle_stream_fd go to the process's stdin. Of requests with CORACLE_OP_NONBLOCK 12 run at a
 /// time; a request that waits for a container is better made by coracle_container_wait, which takes no thread.
 ///
-/// Errors: EINVALID (an argument), ECANCELLED, ETIMEOUT, ECALLBACK (op), EIO (no descriptor or thread left).
+/// Schemas: headers_json string-map.
+///
+/// Errors: EINVALID (an argument), ECANCELLED, ETIMEOUT (op), EIO (no descriptor is left).
 ///
 /// Threads: any. Blocks: until the answer begins, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -60,7 +62,7 @@ pub unsafe extern "C" fn coracle_http_request(
 /// *out_fd: a connected stream socket (close-on-exec), the caller's to close, which ends it; -1 on failure. It is served
 /// by a thread of the library.
 ///
-/// Errors: EIO (no descriptor or thread left).
+/// Errors: EIO (no descriptor is left).
 ///
 /// Threads: any. Blocks: no. Since: 0.1.
 #[unsafe(no_mangle)]

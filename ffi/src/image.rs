@@ -7,18 +7,22 @@ use crate::call::{Work, call, work};
 use crate::entry::{Failure, Outcome};
 use crate::op::Using;
 use crate::query::Query;
+use crate::registry::with_credentials;
 use crate::root::{Access, with_root};
 use crate::source::Input;
 use crate::types::*;
 use engine::Context;
-use engine::model::{BuildImage, ImportImage, ListImages, RemoveImage};
+use engine::model::{BuildImage, ImportImage, ListImages, RemoveImage, Ulimit};
 use libc::{c_char, c_void};
+use serde_json::Value;
 use std::os::fd::AsFd;
 
 /// Lists images, newest first.
 ///
 /// query_json: NULL, or an object with any of "all", "filter", "filters", "shared-size" (as in GET /images/json) and
 /// "containers", which counts the containers of each image. *out_json: its document; free it with coracle_free.
+///
+/// Schemas: query_json image-list-query, out_json image-list.
 ///
 /// Errors: EINVALID (a filter).
 ///
@@ -52,6 +56,8 @@ pub unsafe extern "C" fn coracle_image_list(
 /// query_json: NULL, or an object with any of "repo", "tag", "message", "changes" (a list of build instructions), "url".
 /// tar, user: the function that gives the archive; NULL if the engine is to fetch it from "url". *out_id: the image's id; free
 /// it with coracle_free. Progress records go to op.
+///
+/// Schemas: query_json image-import-query.
 ///
 /// Errors: EINVALID (archive, reference, changes), EINTERNAL (the server of "url"), ECALLBACK, ECANCELLED, ETIMEOUT, EIO
 /// (disk full).
@@ -106,6 +112,8 @@ pub unsafe extern "C" fn coracle_image_import(
 ///
 /// Nothing is visible before the end, and then the image is on disk. The steps of a failed build stay for the next build.
 ///
+/// Schemas: query_json build.
+///
 /// Errors: EINVALID (a mistake in the build file, with its line; query_json), ENOT_FOUND (a source, an image), EINTERNAL
 /// (a command that failed: its exit code is the member "exitCode" of the error's detail), ECALLBACK, ECANCELLED, ETIMEOUT.
 ///
@@ -144,6 +152,8 @@ pub unsafe extern "C" fn coracle_image_build(
 ///
 /// dirfd: the directory, open. Files that its ".dockerignore" names are left out, and all files belong to root in the image.
 ///
+/// Schemas: query_json build.
+///
 /// Errors: as coracle_image_build; EINVALID (dirfd is not an open directory).
 ///
 /// Threads: any; the callbacks come on the calling thread. Blocks: until the build is over, or op ends it. Since: 0.1.
@@ -175,6 +185,8 @@ pub unsafe extern "C" fn coracle_image_build_dir(
 /// tar, user: the function that gives the archive. *out_json: a list of the names (or ids) that were loaded; free it with coracle_free.
 /// Progress records go to op. Nothing is visible of an image before all of it is on disk.
 ///
+/// Schemas: out_json string-list.
+///
 /// Errors: EINVALID (archive; a digest does not fit), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
 ///
 /// Threads: any; the callbacks come on the calling thread. Blocks: until the archive is in, or op ends it. Since: 0.1.
@@ -204,7 +216,9 @@ pub unsafe extern "C" fn coracle_image_load(
 /// archive's bytes; read them to their end, where an error shows that the archive is not whole; end it with
 /// coracle_stream_free, which also breaks it off.
 ///
-/// Errors: EINVALID (refs_json), ENOT_FOUND (an image).
+/// Schemas: refs_json image-save.
+///
+/// Errors: EINVALID (refs_json), ENOT_FOUND (an image), ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: disk; the stream's calls. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -237,6 +251,8 @@ pub unsafe extern "C" fn coracle_image_save(
 /// container was made from), "until" (Unix seconds or RFC 3339), "label", "label!". *out_json: an object with
 /// "ImagesDeleted" (as coracle_image_remove gives it, or null) and "SpaceReclaimed" in bytes; free it with coracle_free.
 ///
+/// Schemas: filters_json filters, out_json image-prune.
+///
 /// Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: disk. Since: 0.1.
@@ -260,6 +276,8 @@ pub unsafe extern "C" fn coracle_image_prune(
 /// ref: name, id, digest, or the beginning of an id that no other image has; so in every function. *out_json: the document of
 /// GET /images/{name}/json; free it with coracle_free.
 ///
+/// Schemas: out_json image.
+///
 /// Errors: ENOT_FOUND.
 ///
 /// Threads: any. Blocks: disk. Since: 0.1.
@@ -281,6 +299,8 @@ pub unsafe extern "C" fn coracle_image_inspect(
 /// Lists the steps by which an image was made, newest first.
 ///
 /// *out_json: the document of GET /images/{name}/history; free it with coracle_free.
+///
+/// Schemas: out_json image-history.
 ///
 /// Errors: ENOT_FOUND.
 ///
@@ -325,6 +345,8 @@ pub unsafe extern "C" fn coracle_image_tag(
 /// flags: CORACLE_IMAGE_REMOVE_FORCE, CORACLE_IMAGE_REMOVE_NO_PRUNE, or 0. *out_json: the document of
 /// DELETE /images/{name}; free it with coracle_free.
 ///
+/// Schemas: out_json image-removed.
+///
 /// Errors: ENOT_FOUND, ECONFLICT (a container uses it), EINVALID (flags), ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: disk. Since: 0.1.
@@ -349,19 +371,22 @@ pub unsafe extern "C" fn coracle_image_remove(
     })
 }
 
-/// The parameters of a build. An object: a list would pass for one, field by field.
+/// The parameters of a build.
 fn asked_build(query_json: *const c_char, lenient: bool) -> Outcome<BuildImage> {
-    let fields = serde_json::to_value(BuildImage::default()).unwrap_or_default();
-    let known: Vec<&str> =
-        fields.as_object().into_iter().flat_map(|fields| fields.keys().map(String::as_str)).collect();
-    Query::new(query_json, "query_json", &known, lenient)?;
-    arg::json_or_default(query_json, "query_json")
+    let build = with_credentials(query_json, "query_json", lenient, |build: &BuildImage| &build.auths)?;
+    let members: serde_json::Map<String, Value> = arg::json_or_default(query_json, "query_json")?;
+    for (n, one) in (0..).zip(members.get("ulimits").and_then(Value::as_array).into_iter().flatten()) {
+        if let (Some(one), false) = (one.as_object(), lenient) {
+            arg::known_members(one, &Ulimit::default(), "query_json", &format!("ulimits[{n}]."))?;
+        }
+    }
+    Ok(build)
 }
 
 /// The names, and whether they are to be saved as an OCI layout.
 fn names(refs_json: *const c_char) -> Outcome<(Vec<String>, bool)> {
     #[derive(serde::Deserialize)]
-    #[serde(untagged)]
+    #[serde(untagged, deny_unknown_fields)]
     enum Names {
         One(String),
         Many(Vec<String>),

@@ -33,7 +33,6 @@ mod exec;
 mod handle;
 mod http;
 mod image;
-mod kinds;
 mod lease;
 mod library;
 mod log;

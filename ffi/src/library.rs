@@ -26,6 +26,8 @@ pub unsafe extern "C" fn coracle_version_string() -> *const c_char {
 
 /// How the library was built: a JSON object with "version", "os", "arch", "debug". Borrowed, valid for ever.
 ///
+/// Schemas: answer build-info.
+///
 /// Threads: any. Blocks: no. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_build_info() -> *const c_char {

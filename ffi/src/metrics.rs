@@ -11,6 +11,10 @@ use libc::c_char;
 /// "Operations" (a list of {"Operation", "Done", "Failed", "Seconds"}) and "EventListeners"; free it with coracle_free. GET
 /// /metrics has the same in the form that Prometheus reads.
 ///
+/// Schemas: out_json metrics.
+///
+/// Errors: none but those of every function.
+///
 /// Threads: any. Blocks: disk. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_engine_metrics(

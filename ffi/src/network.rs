@@ -15,6 +15,8 @@ use libc::c_char;
 /// query_json: NULL, or an object with "filters" (as in GET /networks). *out_json: its document; free it with
 /// coracle_free.
 ///
+/// Schemas: query_json network-list-query, out_json network-list.
+///
 /// Errors: EINVALID (a filter).
 ///
 /// Threads: any. Blocks: disk. Since: 0.1.
@@ -40,6 +42,8 @@ pub unsafe extern "C" fn coracle_network_list(
 /// id: its name, its id, or the beginning of its id. *out_json: the document of GET /networks/{id}; free it with
 /// coracle_free.
 ///
+/// Schemas: out_json network.
+///
 /// Errors: ENOT_FOUND, EINVALID (several fit).
 ///
 /// Threads: any. Blocks: disk. Since: 0.1.
@@ -63,8 +67,10 @@ pub unsafe extern "C" fn coracle_network_inspect(
 /// body_json: the body of POST /networks/create. *out_id: the network's id; free it with coracle_free. *out_json (may be
 /// NULL): {"Id":..., "Warning":...}; free it with coracle_free.
 ///
+/// Schemas: body_json network-create, out_json network-created.
+///
 /// Errors: EINVALID (a field, named), EFORBIDDEN (a reserved name, subnets that overlap others), ECONFLICT (name),
-/// ENOT_FOUND (driver), EIO (the kernel refused), ECANCELLED, ETIMEOUT (op).
+/// ENOT_FOUND (driver), ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: disk; until the driver's plugin answers. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -114,7 +120,10 @@ pub unsafe extern "C" fn coracle_network_remove(
 ///
 /// body_json: the body of POST /networks/{id}/connect: {"Container":..., "EndpointConfig":{...}}.
 ///
-/// Errors: ENOT_FOUND, EFORBIDDEN (it is on it, its mode allows no other), EINVALID (a field, named).
+/// Schemas: body_json network-connect.
+///
+/// Errors: ENOT_FOUND, EFORBIDDEN (it is on it, its mode allows no other), EINVALID (a field, named), ECANCELLED,
+/// ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: until the interface is there, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -136,7 +145,10 @@ pub unsafe extern "C" fn coracle_network_connect(
 ///
 /// body_json: the body of POST /networks/{id}/disconnect: {"Container":..., "Force":...}.
 ///
-/// Errors: ENOT_FOUND, EINTERNAL (it is not on it), EFORBIDDEN (the host's network).
+/// Schemas: body_json network-disconnect.
+///
+/// Errors: ENOT_FOUND, EINTERNAL (it is not on it), EFORBIDDEN (the host's network), EINVALID (a field, named),
+/// ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: until the interface is gone, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -158,7 +170,7 @@ pub unsafe extern "C" fn coracle_network_disconnect(
 /// Removes the kernel's parts of networks without running containers: bridges; and, if no network is left, the rules of
 /// the firewall and the settings of the host. The next start makes them again. For a host that ends its use of a root.
 ///
-/// Errors: EIO (the kernel refused), ECANCELLED, ETIMEOUT (op).
+/// Errors: ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: disk. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -176,7 +188,7 @@ pub unsafe extern "C" fn coracle_network_release(
 /// Puts back at once the parts of the networks of running containers that another program removed: rules of the firewall
 /// (`nft flush ruleset` removes all), bridges. The next start and the next coracle_open do the same.
 ///
-/// Errors: EIO (the kernel refused), ECANCELLED, ETIMEOUT (op).
+/// Errors: ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: disk. Since: 0.1.
 #[unsafe(no_mangle)]

@@ -276,6 +276,8 @@ pub unsafe extern "C" fn coracle_op_set_progress(
 /// The descriptor is the same as long as the operation lives. It is borrowed: valid until coracle_op_free; the caller must not
 /// read or close it. Returns a code below 0 on failure: CORACLE_EMISUSE for an operation without CORACLE_OP_NONBLOCK.
 ///
+/// Errors: EMISUSE (op was made without CORACLE_OP_NONBLOCK).
+///
 /// Threads: any. Blocks: no. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_op_fd(op: *mut coracle_op) -> i32 {

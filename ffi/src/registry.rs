@@ -10,7 +10,10 @@ use crate::root::Access;
 use crate::types::*;
 use engine::model::{PullImage, PushImage, RegistryAuth, SearchImages};
 use libc::c_char;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// Pulls an image from its registry.
 ///
@@ -18,8 +21,10 @@ use serde_json::{Value, json};
 /// credentials, an object with "username" and "password", or "identitytoken", or "registrytoken". *out_id: the image's
 /// id; free it with coracle_free. Progress records go to op. Nothing is visible before all of it is on disk.
 ///
-/// Errors: ENOT_FOUND (no such image, or no access), EUNAUTHORIZED (credentials are needed), EINVALID (ref; content whose
-/// digest is wrong), EUNSUPPORTED (a library built without TLS), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
+/// Schemas: auth_json credentials.
+///
+/// Errors: ENOT_FOUND (no such image, or no access), EUNAUTHORIZED (credentials are needed), EINVALID (ref, auth_json;
+/// content whose digest is wrong), ECALLBACK, ECANCELLED, ETIMEOUT (op), EIO (disk full).
 ///
 /// Threads: any; the callbacks come on the calling thread. Blocks: until the image is here, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -33,7 +38,7 @@ pub unsafe extern "C" fn coracle_image_pull(
 ) -> coracle_status {
     call(c, Access::Change, op, Outs::none().id(out_id), err, &mut |root| {
         let (name, tag) = named(arg::text(r#ref, "ref")?);
-        let request = PullImage { name, tag, auth: auth(auth_json)? };
+        let request = PullImage { name, tag, auth: auth(auth_json, root.lenient())? };
         let engine = root.engine().clone();
         let pull = move |using: &Using| {
             let result = engine.image_pull(&request, &mut |record| using.progress(&record), using.op());
@@ -50,8 +55,10 @@ pub unsafe extern "C" fn coracle_image_pull(
 /// ref: repository[:tag]; the tag is "latest" where none is given. auth_json: as for coracle_image_pull. *out_json: an
 /// object with "Tag", "Digest" and "Size" of the manifest; free it with coracle_free. Progress records go to op.
 ///
-/// Errors: ENOT_FOUND (no such image here), EUNAUTHORIZED, EFORBIDDEN (no access), EINVALID (ref), EUNSUPPORTED (a library
-/// built without TLS), ECALLBACK, ECANCELLED, ETIMEOUT.
+/// Schemas: auth_json credentials, out_json image-pushed.
+///
+/// Errors: ENOT_FOUND (no such image here), EUNAUTHORIZED (credentials are needed), EFORBIDDEN (no access), EINVALID
+/// (ref, auth_json), ECALLBACK, ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any; the callbacks come on the calling thread. Blocks: until the image is there, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -65,7 +72,7 @@ pub unsafe extern "C" fn coracle_image_push(
 ) -> coracle_status {
     call(c, Access::Change, op, Outs::none().json(out_json), err, &mut |root| {
         let (name, tag) = named(arg::text(r#ref, "ref")?);
-        let request = PushImage { name, tag, auth: auth(auth_json)? };
+        let request = PushImage { name, tag, auth: auth(auth_json, root.lenient())? };
         let engine = root.engine().clone();
         let push = move |using: &Using| {
             let mut made: Value = json!({});
@@ -116,7 +123,9 @@ pub unsafe extern "C" fn coracle_registry_inspect(
 /// 100), "filters" ("is-official", "is-automated", "stars"). auth_json: as for coracle_image_pull. *out_json: the document
 /// of GET /images/search; free it with coracle_free.
 ///
-/// Errors: EINVALID (query_json), EUNAUTHORIZED, EUNSUPPORTED (a library built without TLS), ECANCELLED, ETIMEOUT.
+/// Schemas: query_json image-search-query, auth_json credentials, out_json image-search.
+///
+/// Errors: EINVALID (query_json, auth_json), EUNAUTHORIZED (credentials are needed), ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: until the registry answers, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -134,7 +143,7 @@ pub unsafe extern "C" fn coracle_image_search(
             term: query.text("term")?,
             limit: query.number("limit")?,
             filters: query.filters()?,
-            auth: auth(auth_json)?,
+            auth: auth(auth_json, root.lenient())?,
         };
         let engine = root.engine().clone();
         let search = move |using: &Using| Answer::document(&using.done(engine.image_search(&request, using.op()))?);
@@ -147,7 +156,9 @@ pub unsafe extern "C" fn coracle_image_search(
 /// auth_json: the credentials; "serveraddress" names the registry. *out_json: the document of POST /auth; free it
 /// with coracle_free.
 ///
-/// Errors: EUNAUTHORIZED, EINVALID (auth_json), EUNSUPPORTED (a library built without TLS), ECANCELLED, ETIMEOUT.
+/// Schemas: auth_json credentials, out_json auth-status.
+///
+/// Errors: EUNAUTHORIZED (they are refused), EINVALID (auth_json), ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: until the registry answers, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -160,7 +171,7 @@ pub unsafe extern "C" fn coracle_registry_auth(
 ) -> coracle_status {
     call(c, Access::Read, op, Outs::none().json(out_json), err, &mut |root| {
         arg::text(auth_json, "auth_json")?;
-        let (engine, auth) = (root.engine().clone(), auth(auth_json)?);
+        let (engine, auth) = (root.engine().clone(), auth(auth_json, root.lenient())?);
         let check = move |using: &Using| Answer::document(&using.done(engine.registry_auth(&auth, using.op()))?);
         work(check).map(Work::long)
     })
@@ -172,11 +183,38 @@ fn named(name: &str) -> (String, String) {
     (name.to_owned(), if last.contains([':', '@']) { String::new() } else { "latest".into() })
 }
 
-fn auth(auth_json: *const c_char) -> Outcome<RegistryAuth> {
-    let text = arg::optional_text(auth_json, "auth_json")?;
+fn auth(auth_json: *const c_char, lenient: bool) -> Outcome<RegistryAuth> {
+    let Some(text) = arg::optional_text(auth_json, "auth_json")? else { return Ok(RegistryAuth::default()) };
     // Not the parser's words: they may show what it read.
-    text.map_or_else(
-        || Ok(RegistryAuth::default()),
-        |text| serde_json::from_str(text).map_err(|_| Failure::invalid("auth_json is not a document of credentials")),
-    )
+    let wrong = |_| Failure::invalid("auth_json is not a document of credentials");
+    let members: serde_json::Map<String, Value> = serde_json::from_str(text).map_err(wrong)?;
+    if !lenient {
+        arg::known_members(&members, &RegistryAuth::default(), "auth_json", "")?;
+    }
+    serde_json::from_str(text).map_err(wrong)
+}
+
+/// A document with credentials for registries in it ("auths").
+pub(crate) fn with_credentials<T: DeserializeOwned + Default + Serialize>(
+    pointer: *const c_char,
+    name: &str,
+    lenient: bool,
+    auths: impl Fn(&T) -> &BTreeMap<String, RegistryAuth>,
+) -> Outcome<T> {
+    let auths_begin = format!("{name}: auths ");
+    let document: T = arg::object_or_default(pointer, name, lenient).map_err(|failure| {
+        // Not the parser's words about credentials: they may show what it read.
+        match failure.message.starts_with(&auths_begin) {
+            true => Failure::invalid(format!("{name}: auths is not an object of credentials")).about(name, "auths"),
+            false => failure,
+        }
+    })?;
+    let text = arg::optional_text(pointer, name)?.unwrap_or("{}");
+    let members: serde_json::Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
+    for registry in auths(&document).keys().filter(|_| !lenient) {
+        if let Some(Value::Object(one)) = members.get("auths").and_then(|auths| auths.get(registry)) {
+            arg::known_members(one, &RegistryAuth::default(), name, &format!("auths.{registry}."))?;
+        }
+    }
+    Ok(document)
 }

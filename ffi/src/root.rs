@@ -103,6 +103,8 @@ fn with_root_once(
 /// root: path, any bytes. opt: NULL is the defaults. *out: the engine; end it with coracle_close.
 /// Any number of programs may have one root open at the same time.
 ///
+/// Schemas: opt.config_json open-config.
+///
 /// Errors: EINVALID (an option), EFORBIDDEN (a capability is missing, named), EUNSUPPORTED (a kernel call is missing,
 /// named; a store of a newer library), ENOT_FOUND (CORACLE_OPEN_EXISTING, and there is none), EIO (the root cannot be
 /// made or written), ECONFLICT (another copy of the library in this process has the root open).

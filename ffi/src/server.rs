@@ -53,8 +53,10 @@ impl Object for Served {
 /// Unix or TCP, as systemd passes them; the library takes duplicates, the caller's stay the caller's. *out: the server; end it
 /// with coracle_http_server_free. The engine stays open as long as the server serves.
 ///
-/// Errors: EINVALID (no address and no socket, a descriptor that does not listen, TCP without "InsecureTcp"), ECONFLICT (a
-/// server listens there already), EIO.
+/// Schemas: options_json http-serve-options.
+///
+/// Errors: EINVALID (no address and no socket, a descriptor that does not listen, TCP without "InsecureTcp"), ECONFLICT
+/// (a server listens there already), EIO (an address cannot be used).
 ///
 /// Threads: any. Blocks: no. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -105,6 +107,10 @@ fn serve(server: Server) -> Outcome<Served> {
 ///
 /// *out_json: an array of texts, the sockets that were handed over first; free it with coracle_free.
 ///
+/// Schemas: out_json string-list.
+///
+/// Errors: none but those of every function.
+///
 /// Threads: any. Blocks: no. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_http_server_addresses(
@@ -124,7 +130,7 @@ pub unsafe extern "C" fn coracle_http_server_addresses(
 /// Ends serving. Nothing is accepted any more and idle connections are closed; answers under way have grace_ms to come to
 /// their end; the rest (streams, attached terminals) is cut then. A second call finds the server ended.
 ///
-/// Errors: EINVALID (grace_ms is below 0).
+/// Errors: EINVALID (grace_ms is below 0), ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: up to grace_ms and some seconds more. Since: 0.1.
 #[unsafe(no_mangle)]

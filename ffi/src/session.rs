@@ -76,6 +76,8 @@ fn absent() -> Failure {
 /// Borrowed: valid until it is taken or the session freed. Returns a code below 0 where the session does not have it
 /// (not attached, taken, the caller's own descriptor, or stderr of a terminal).
 ///
+/// Errors: EINVALID (channel), ENOT_FOUND (the session does not have it).
+///
 /// Threads: any. Blocks: no. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_session_fd(s: *mut coracle_session, channel: i32) -> i32 {
@@ -90,6 +92,8 @@ pub unsafe extern "C" fn coracle_session_fd(s: *mut coracle_session, channel: i3
 ///
 /// Returns the descriptor (close-on-exec), or a code below 0: CORACLE_ENOT_FOUND where the session does not have it,
 /// CORACLE_EMISUSE while another thread uses the session.
+///
+/// Errors: EINVALID (channel), ENOT_FOUND (the session does not have it).
 ///
 /// Threads: any. Blocks: no. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -172,6 +176,8 @@ pub unsafe extern "C" fn coracle_session_write(
 /// Ends the process's stdin: the process reads the bytes that were written, then the end, whatever "StdinOnce" says. A caller that took
 /// the descriptor (coracle_session_take_fd) closes it after this call. If a session is freed, the stdin of a process
 /// without "StdinOnce" stays open.
+///
+/// Errors: none but those of every function.
 ///
 /// Threads: any; the writer. Blocks: no. Since: 0.1.
 #[unsafe(no_mangle)]

@@ -15,6 +15,8 @@ use libc::c_char;
 ///
 /// *out_json: the document of GET /info; free it with coracle_free.
 ///
+/// Schemas: out_json info.
+///
 /// Errors: ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: disk. Since: 0.1.
@@ -76,6 +78,10 @@ fn usage_query(kinds: &[String]) -> Outcome<DiskUsageQuery> {
 ///
 /// *out_json: the document of GET /version; free it with coracle_free.
 ///
+/// Schemas: out_json version.
+///
+/// Errors: none but those of every function.
+///
 /// Threads: any. Blocks: no. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_engine_version(
@@ -95,6 +101,8 @@ pub unsafe extern "C" fn coracle_engine_version(
 /// "daemon", "reload", with the labels, and the other settings that the host has read.
 ///
 /// labels_json: an array of texts, "key=value", in place of the labels before. settings_json: NULL, or an object of strings.
+///
+/// Schemas: labels_json strings, settings_json string-map.
 ///
 /// Errors: EINVALID (a document), EIO (the journal cannot be written).
 ///

@@ -121,6 +121,8 @@ pub type coracle_log_fn =
     Option<unsafe extern "C" fn(user: *mut c_void, level: i32, target: *const c_char, msg: *const c_char)>;
 /// Takes a progress record (JSON, as the HTTP API streams it; valid during the call) or, with NULL, a heartbeat.
 /// Other than 0 ends the operation with CORACLE_ECALLBACK.
+///
+/// Schemas: record_json progress.
 pub type coracle_progress_fn = Option<unsafe extern "C" fn(user: *mut c_void, record_json: *const c_char) -> i32>;
 /// Fills `buf` with up to `len` bytes and answers how many; 0 is the end; below 0 ends the operation with
 /// CORACLE_ECALLBACK.

@@ -15,6 +15,8 @@ use libc::c_char;
 /// query_json: NULL, or an object with "filters" (as in GET /volumes). *out_json: its document; free it with
 /// coracle_free.
 ///
+/// Schemas: query_json volume-list-query, out_json volume-list.
+///
 /// Errors: EINVALID (a filter).
 ///
 /// Threads: any. Blocks: disk. Since: 0.1.
@@ -39,6 +41,8 @@ pub unsafe extern "C" fn coracle_volume_list(
 ///
 /// body_json: NULL, or the body of POST /volumes/create: any of "Name", "Driver", "DriverOpts", "Labels". *out_id: the
 /// volume's name; free it with coracle_free. *out_json (may be NULL): the volume; free it with coracle_free.
+///
+/// Schemas: body_json volume-create, out_json volume.
 ///
 /// Errors: EINVALID (name, options), ENOT_FOUND (driver), ECANCELLED, ETIMEOUT (op).
 ///
@@ -66,6 +70,8 @@ pub unsafe extern "C" fn coracle_volume_create(
 /// Everything about one volume.
 ///
 /// *out_json: the document of GET /volumes/{name}; free it with coracle_free.
+///
+/// Schemas: out_json volume.
 ///
 /// Errors: ENOT_FOUND.
 ///

@@ -36,6 +36,7 @@ pub mod fuzz;
 mod json;
 mod local;
 mod message;
+mod misfit;
 mod parameters;
 mod peer;
 mod query;
@@ -56,8 +57,9 @@ mod websocket;
 pub use context::RouterOptions;
 pub use local::{Reply, ReplyBody, StreamEnd};
 pub use message::{Body, BodyOut, Client, Duplex, Headers, Produce, Request, Response, Sink, Takeover};
-pub use router::Router;
 #[doc(hidden)]
+pub use misfit::misfit;
+pub use router::Router;
 pub use schema::{Document, stranger, unknown};
 pub use server::{Address, Asked, Credentials, Limits, Peer, RequestLog, Server, ServerHandle, ServerOptions, Tls};
 pub use versions::ApiVersion;

@@ -627,16 +627,7 @@ const NEWEST_WRAPPER: &[Field] = &[("HostConfig", Struct(&HOST_CONFIG)), ("Netwo
 /// # Errors
 /// A member is known, and not supported; or `text` is not such a document.
 pub fn unknown(text: &[u8], document: Document) -> Result<Vec<String>> {
-    let table = match document {
-        Document::Create => &NEWEST_CREATE,
-        Document::Update => &UPDATE,
-        Document::Exec => &EXEC_CONFIG,
-        Document::Config => &COMMIT,
-        Document::Volume => &CREATE_VOLUME,
-        Document::Network => &NETWORK_CREATE,
-        Document::Connect => &NETWORK_CONNECT,
-        Document::Disconnect => &NETWORK_DISCONNECT,
-    };
+    let table = table_of(document);
     let node = json::parse(text).map_err(Error::invalid)?;
     let mut lines = Vec::new();
     // The reader of the document reports wrong types.
@@ -646,6 +637,20 @@ pub fn unknown(text: &[u8], document: Document) -> Result<Vec<String>> {
         count.one()
     })?;
     Ok(lines)
+}
+
+/// The members of a document.
+pub(crate) fn table_of(document: Document) -> &'static Table {
+    match document {
+        Document::Create => &NEWEST_CREATE,
+        Document::Update => &UPDATE,
+        Document::Exec => &EXEC_CONFIG,
+        Document::Config => &COMMIT,
+        Document::Volume => &CREATE_VOLUME,
+        Document::Network => &NETWORK_CREATE,
+        Document::Connect => &NETWORK_CONNECT,
+        Document::Disconnect => &NETWORK_DISCONNECT,
+    }
 }
 
 /// Tells each member that no version of the API knows.
@@ -702,7 +707,8 @@ fn members<'t>(node: Node<'t>, mut each: impl FnMut(Cow<'t, str>, Node<'t>) -> R
 
 fn not_supported<S: AsRef<str>>(path: &[S]) -> Error {
     let path: Vec<&str> = path.iter().map(AsRef::as_ref).collect();
-    Error::unsupported(format!("{} is not supported", path.join(".")))
+    let path = path.join(".");
+    Error::unsupported(format!("{path} is not supported")).in_field(path)
 }
 
 /// The line for a name that is not in `known`, with the nearest name there, where one is near.

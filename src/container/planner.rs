@@ -223,13 +223,13 @@ impl Planner {
         };
         let pid = other.now.state.pid;
         if !other.now.is_live() || pid == 0 {
-            return Err(Error::conflict(format!("cannot join {name} of a non running container: {}", other.row.id)));
+            return Err(not_running(name, &other.row.id));
         }
         let path = format!("/proc/{pid}/ns/{kind}");
         let file = File::open(&path).map_err(|e| Error::io(format_args!("open {path}"), &e))?;
         // The process may have ended meanwhile, and another one may have its number.
         if process::start_time(pid) != Some(other.now.state.pid_start) {
-            return Err(Error::conflict(format!("cannot join {name} of a non running container: {}", other.row.id)));
+            return Err(not_running(name, &other.row.id));
         }
         fds.push(file.into());
         Ok(Namespace::Join(fds.len() as u32 - 1))
@@ -555,6 +555,11 @@ pub(super) fn attributes(found: &Snapshot) -> String {
 fn members(all: &StringMap) -> String {
     let text = serde_json::to_string(all).unwrap_or_default();
     text.trim_start_matches('{').trim_end_matches('}').to_owned()
+}
+
+/// The error of a container whose namespace cannot be joined, as it does not run.
+fn not_running(namespace: &str, id: &str) -> Error {
+    Error::conflict(format!("cannot join {namespace} of a non running container: {id}")).with_other(id)
 }
 
 /// The restart policy and its count in the form of the monitor.

@@ -54,9 +54,11 @@ pub(crate) enum StopStep {
     Pending(Box<PendingStop>),
 }
 
-/// A stop whose signal was sent.
+/// A stop, or a SIGKILL, whose signal was sent.
 pub(crate) struct PendingStop {
     found: Snapshot,
+    /// Whether it is a stop, which has an event of its own at its end.
+    is_stop: bool,
     control: Control,
     /// The end is told here.
     waiter: Control,
@@ -125,14 +127,18 @@ impl Stopper {
         };
         self.send(&found, &control, end.signal, true)?;
         let due = end.grace.and_then(|grace| Instant::now().checked_add(grace));
-        Ok(StopStep::Pending(Box::new(PendingStop { found, control, waiter, due, killed: false, held })))
+        let stop = PendingStop { found, is_stop: true, control, waiter, due, killed: false, held };
+        Ok(StopStep::Pending(Box::new(stop)))
     }
 
     /// Looks whether a stop is over; sends SIGKILL when its time has come. `None`: it is not over.
     pub(crate) fn go_on(&self, stop: &mut PendingStop) -> Result<Option<Changed>> {
         if ended(stop.waiter.answer_until(Some(Instant::now()), None))? {
             let held = stop.held.take();
-            return self.finished(&stop.found, held).map(Some);
+            return match stop.is_stop {
+                true => self.finished(&stop.found, held).map(Some),
+                false => Ok(Some(Changed::Yes)),
+            };
         }
         if stop.due.is_none_or(|due| Instant::now() < due) {
             return Ok(None);
@@ -250,6 +256,15 @@ impl Stopper {
 
     /// Sends a signal; for SIGKILL waits for the end.
     pub(crate) fn kill(&self, reference: &str, signal: Option<&str>, op: Option<&Op>) -> Result<()> {
+        match self.begin_kill(reference, signal, op)? {
+            StopStep::Over(_) => Ok(()),
+            StopStep::Pending(stop) => self.killed(&stop.found, &stop.waiter, op),
+        }
+    }
+
+    /// Sends a signal; after SIGKILL the end is pending.
+    pub(crate) fn begin_kill(&self, reference: &str, signal: Option<&str>, op: Option<&Op>) -> Result<StopStep> {
+        const SENT: StopStep = StopStep::Over(Changed::Yes);
         let signal = match signal.filter(|text| !text.is_empty()) {
             Some(text) => parse_signal(text)?,
             None => libc::SIGKILL,
@@ -264,15 +279,17 @@ impl Stopper {
         let Some(control) = self.monitors.live_control(&found)? else { return Err(prefix(not_running(&found.row.id))) };
         if way == Way::EndRestart {
             let _ = control.ask(Call::NoRestart, op);
-            return Ok(());
+            return Ok(SENT);
         }
         let by_hand = signal == libc::SIGKILL || signal == spec::stop_signal(&found.spec.config);
         if signal != libc::SIGKILL {
-            return self.send(&found, &control, signal, by_hand);
+            return self.send(&found, &control, signal, by_hand).map(|()| SENT);
         }
-        let Some(waiter) = self.monitors.waiter(&found)? else { return Ok(()) };
+        let Some(waiter) = self.monitors.waiter(&found)? else { return Ok(SENT) };
         self.send(&found, &control, signal, by_hand)?;
-        self.killed(&found, &waiter, op)
+        let due = Some(Instant::now() + KILL_LIMIT);
+        let kill = PendingStop { found, is_stop: false, control, waiter, due, killed: true, held: None };
+        Ok(StopStep::Pending(Box::new(kill)))
     }
 
     /// Stops a container if it runs, then starts it.

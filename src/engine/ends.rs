@@ -1,5 +1,6 @@
 //! Ends for programs that poll for many things at once: of a stop, of an exec instance, of a session.
 
+use super::metrics::Work;
 use super::{Engine, Session};
 use crate::container::{Containers, PendingStop, StopStep};
 use crate::error::{ErrorKind, Result};
@@ -11,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A stop that was begun: see [`Engine::container_stop_begin`].
+/// A stop that was begun: see [`Engine::container_stop_begin`] and [`Engine::container_kill_begin`].
 ///
 /// ```no_run
 /// # let engine = coracle::Engine::open("/var/lib/coracle")?;
@@ -60,10 +61,23 @@ impl Engine {
     /// Errors: as [`Engine::container_stop_with`].
     pub fn container_stop_begin_with(&self, id: &str, how: &StopContainer, op: Option<&Op>) -> Result<BegunStop> {
         let all = &self.0.containers;
-        Ok(match all.stopper.begin(id, how, op)? {
+        all.stopper.begin(id, how, op).map(|step| self.begun(step))
+    }
+
+    /// Sends a signal for a program that polls: does not wait for the end of a container that gets SIGKILL.
+    ///
+    /// Errors: as [`Engine::container_kill`].
+    pub fn container_kill_begin(&self, id: &str, signal: Option<&str>, op: Option<&Op>) -> Result<BegunStop> {
+        let stopper = &self.0.containers.stopper;
+        let step = self.0.counters.count(Work::Kill, Some(id), || stopper.begin_kill(id, signal, op))?;
+        Ok(self.begun(step))
+    }
+
+    fn begun(&self, step: StopStep) -> BegunStop {
+        match step {
             StopStep::Over(changed) => BegunStop::Over(changed),
-            StopStep::Pending(stop) => BegunStop::Pending(ContainerStop { all: all.clone(), stop }),
-        })
+            StopStep::Pending(stop) => BegunStop::Pending(ContainerStop { all: self.0.containers.clone(), stop }),
+        }
     }
 
     /// Begins a wait for the end of an exec instance.

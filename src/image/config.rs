@@ -2,7 +2,7 @@
 
 use super::digest::Digest;
 use crate::error::{Error, Result};
-use crate::model::ContainerConfig;
+use crate::model::{ContainerConfig, json_words};
 use crate::time::parse_rfc3339;
 use crate::walls::Wall;
 use serde::{Deserialize, Serialize};
@@ -87,7 +87,7 @@ impl ImageConfig {
 
     /// Reads a configuration that we stored.
     pub(crate) fn parse(bytes: &[u8]) -> Result<ImageConfig> {
-        serde_json::from_slice(bytes).map_err(|e| Error::invalid(format!("image configuration: {e}")))
+        serde_json::from_slice(bytes).map_err(|e| Error::invalid(format!("image configuration: {}", json_words(&e))))
     }
 
     /// When the image was made, in Unix nanoseconds; 0 where it does not say.

@@ -16,7 +16,7 @@ use super::{Emit, labels};
 use crate::error::{Error, Result};
 use crate::kernel::path::{BENEATH_NO_LINKS, openat2};
 use crate::kernel::tree;
-use crate::model::{Event, from_base64};
+use crate::model::{Event, from_base64, json_words};
 use crate::op::Op;
 use crate::store::Db;
 use crate::store::images as rows;
@@ -89,8 +89,8 @@ impl DockerStore {
         let path = images.join("repositories.json");
         if let Some(bytes) = read(&path, MAX_NAMES)? {
             check_values(&bytes, most_values).map_err(|e| e.context(path.display()))?;
-            let read: Repositories =
-                serde_json::from_slice(&bytes).map_err(|e| Error::invalid(format!("{}: {e}", path.display())))?;
+            let read: Repositories = serde_json::from_slice(&bytes)
+                .map_err(|e| Error::invalid(format!("{}: {}", path.display(), json_words(&e))))?;
             for (name, id) in read.repositories.into_values().flatten() {
                 let id = Digest::parse(&id, "repositories.json")?;
                 names.entry(id).or_default().push(Reference::parse(&name)?);

@@ -124,12 +124,13 @@ impl Removal<'_> {
             && is_single(names)
             && let Some(user) = (self.usage)(&image.id)?.first()
         {
-            return Err(Error::conflict(format!(
+            let text = format!(
                 "conflict: unable to remove repository reference \"{name}\" (must force) - container {} is using its \
                  referenced image {}",
                 short(&user.id),
                 short(&image.id)
-            )));
+            );
+            return Err(Error::conflict(text).with_other(&user.id));
         }
         let familiar = reference.to_string();
         let Some(this) = names.iter().find(|row| row.name == familiar) else {
@@ -200,10 +201,14 @@ impl Removal<'_> {
     }
 
     fn conflict(&self, image: &ImageRow, heed: Heed) -> Result<Option<Conflict>> {
-        let conflict = |how: &str, why: String, used: bool| {
+        let because = |how: &str, why: String| {
             let id = short(&image.id);
-            let error = Error::conflict(format!("conflict: unable to delete {id} ({how}) - {why}"));
-            Ok(Some(Conflict { error, used }))
+            Error::conflict(format!("conflict: unable to delete {id} ({how}) - {why}"))
+        };
+        let conflict = |how: &str, why: String, used: bool| Ok(Some(Conflict { error: because(how, why), used }));
+        let in_use = |how: &str, state: &str, user: &str| {
+            let why = format!("image is being used by {state} container {}", short(user));
+            Ok(Some(Conflict { error: because(how, why).with_other(user), used: true }))
         };
         const HARD: &str = "cannot be forced";
         const SOFT: &str = "must be forced";
@@ -215,7 +220,7 @@ impl Removal<'_> {
         }
         let users = (self.usage)(&image.id)?;
         if let Some(user) = users.iter().find(|user| user.running) {
-            return conflict(HARD, format!("image is being used by running container {}", short(&user.id)), true);
+            return in_use(HARD, "running", &user.id);
         }
         if heed.names && !rows::names(self.tx, &image.id)?.is_empty() {
             return conflict(SOFT, "image is referenced in multiple repositories".into(), false);
@@ -223,7 +228,7 @@ impl Removal<'_> {
         if heed.stopped
             && let Some(user) = users.first()
         {
-            return conflict(SOFT, format!("image is being used by stopped container {}", short(&user.id)), true);
+            return in_use(SOFT, "stopped", &user.id);
         }
         Ok(None)
     }

@@ -14,7 +14,7 @@ use super::remote::RemoteDrivers;
 use super::spec::{Network, NetworkSpec, PREDEFINED, forbidden};
 use super::subnet::Subnet;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{CreateNetwork, Filters, NetworkCreated, PruneFilter, PrunedNetworks};
+use crate::model::{CreateNetwork, Filters, IpamPool, NetworkCreated, PruneFilter, PrunedNetworks};
 use crate::store::Flush;
 use crate::store::networks as table;
 use std::sync::Arc;
@@ -78,17 +78,23 @@ impl Creator {
         self.register.db.write(Flush::Durable, |tx| {
             let name = network.name.as_str();
             let same = table::by_name(tx, name)?.into_iter().next();
-            if asked.check_duplicate && same.is_some() {
-                return Err(Error::conflict(format!("network with name {name} already exists")));
+            if let Some(other) = same.as_ref().filter(|_| asked.check_duplicate) {
+                return Err(Error::conflict(format!("network with name {name} already exists")).with_other(&other.id));
             }
             let mut others = Vec::new();
             for row in table::all(tx)? {
-                others.extend(address::Pool::of(&Network::of(row)?)?.iter().map(|pool| pool.subnet));
+                let other = Network::of(row)?;
+                others.extend(address::Pool::of(&other)?.iter().map(|pool| (pool.subnet, other.id.clone())));
             }
             let warning = same
                 .map_or(String::new(), |other| format!("Network with name {name} (id : {}) already exists", other.id));
             if !network.has_foreign_addresses() {
-                let (pools, automatic) = address::decide(&asked.ipam, asked.enable_ipv6, &others, host)?;
+                let taken: Vec<Subnet> = others.iter().map(|(subnet, _)| *subnet).collect();
+                let decided = address::decide(&asked.ipam, asked.enable_ipv6, &taken, host);
+                let (pools, automatic) = decided.map_err(|error| match overlapped(&asked.ipam.config, &others) {
+                    Some(id) => error.with_other(id),
+                    None => error,
+                })?;
                 (network.spec.ipam.config, network.spec.automatic) = (pools, automatic);
             }
             table::insert(tx, &network.row()?)?;
@@ -180,4 +186,11 @@ impl Creator {
         self.names.remove(&network);
         self.register.event(&network, "destroy")
     }
+}
+
+/// The network that has addresses which one of these pools asks for, too.
+fn overlapped(asked: &[IpamPool], others: &[(Subnet, String)]) -> Option<String> {
+    let wanted: Vec<Subnet> = asked.iter().filter_map(|pool| Subnet::parse(&pool.subnet).ok()).collect();
+    let overlaps = |subnet: &Subnet| wanted.iter().any(|wanted| wanted.overlaps(subnet));
+    others.iter().find(|(subnet, _)| overlaps(subnet)).map(|(_, id)| id.clone())
 }

@@ -6,6 +6,7 @@ mod http;
 mod tls;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::model::json_words;
 use crate::walls::Wall;
 use http::Address;
 use serde::Deserialize;
@@ -108,9 +109,8 @@ impl Plugin {
         let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
         let own = value.as_ref().and_then(|value| [&value["Err"], &value["Error"]].into_iter().find_map(text));
         match (answer.status, own, value) {
-            (200, None, Some(value)) => {
-                serde_json::from_value(value).map_err(|e| refused(format!("the answer of plugin {}: {e}", self.name)))
-            }
+            (200, None, Some(value)) => serde_json::from_value(value)
+                .map_err(|e| refused(format!("the answer of plugin {}: {}", self.name, json_words(&e)))),
             (_, Some(text), _) => Err(refused(text)),
             (404, None, _) => Err(Error::not_found(format!("{method}: plugin {} does not know it", self.name))),
             (200, None, None) => Err(refused(format!("plugin {} answered no JSON", self.name))),
@@ -141,7 +141,7 @@ fn locate(dir: &Path, name: &str) -> Result<Option<Address>> {
         }
         let described = below.join(format!("{name}.json"));
         if let Ok(text) = std::fs::read_to_string(&described) {
-            let plugin: Described = serde_json::from_str(&text).map_err(|e| bad(&described, &e.to_string()))?;
+            let plugin: Described = serde_json::from_str(&text).map_err(|e| bad(&described, &json_words(&e)))?;
             let address = Address::parse(&plugin.addr).map_err(|why| bad(&described, &why))?;
             return Ok(Some(match (address, plugin.tls) {
                 (Address::Tls(host, _), Some(tls)) => Address::Tls(host, tls),

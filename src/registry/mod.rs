@@ -19,7 +19,7 @@ pub(crate) use transport::Transport;
 pub(crate) use url::{Url, unescape, without_secrets};
 
 use crate::error::{Cause, Error, ErrorKind, Result};
-use crate::model::RegistryAuth;
+use crate::model::{RegistryAuth, json_words};
 use crate::walls::Wall;
 use auth::{Access, Challenge};
 use parking_lot::Mutex;
@@ -299,7 +299,8 @@ impl Repository<'_> {
             if bytes.iter().filter(|byte| **byte == b',').count() > MAX_TAGS && Wall::DocumentValues.stands() {
                 return Err(Error::internal(format!("{shown}: more than {MAX_TAGS} tags")));
             }
-            let page: Page = serde_json::from_slice(&bytes).map_err(|e| Error::internal(format!("{shown}: {e}")))?;
+            let page: Page =
+                serde_json::from_slice(&bytes).map_err(|e| Error::internal(format!("{shown}: {}", json_words(&e))))?;
             tags.extend(page.tags.unwrap_or_default());
             if tags.len() > MAX_TAGS {
                 return Err(Error::internal(format!("{shown}: more than {MAX_TAGS} tags")));

@@ -3,7 +3,7 @@
 use super::transport::{Answer, Payload};
 use super::{Client, MAX_MANIFEST, MAX_PAGES, next_page, refused};
 use crate::error::{Error, Result};
-use crate::model::SearchResult;
+use crate::model::{SearchResult, json_words};
 use serde::Deserialize;
 
 /// Where the default registry answers searches.
@@ -77,5 +77,6 @@ impl Client<'_> {
 
 fn read<T: serde::de::DeserializeOwned>(answer: Answer) -> Result<T> {
     let shown = answer.url.shown();
-    serde_json::from_slice(&answer.bytes(MAX_MANIFEST)?).map_err(|e| Error::internal(format!("{shown}: {e}")))
+    serde_json::from_slice(&answer.bytes(MAX_MANIFEST)?)
+        .map_err(|e| Error::internal(format!("{shown}: {}", json_words(&e))))
 }

@@ -128,7 +128,8 @@ fn name_is_free(tx: &Transaction<'_>, name: &str) -> Result<()> {
         Some(id) => Err(Error::conflict(format!(
             "Conflict. The container name \"/{name}\" is already in use by container \"{id}\". You have to remove (or \
              rename) that container to be able to reuse that name."
-        ))),
+        ))
+        .with_other(id)),
     }
 }
 

@@ -88,8 +88,9 @@ pub(crate) fn clear_uses(tx: &Transaction<'_>, container: &str) -> Result<()> {
 /// Forgets a volume. Errors: there is none of that name, or containers use it (their ids are in the text).
 pub(crate) fn delete(tx: &Transaction<'_>, name: &str) -> Result<()> {
     let users = users(tx, name)?;
-    if !users.is_empty() {
-        return Err(Error::conflict(format!("remove {name}: volume is in use - [{}]", users.join(", "))));
+    if let Some(user) = users.first() {
+        let text = format!("remove {name}: volume is in use - [{}]", users.join(", "));
+        return Err(Error::conflict(text).with_other(user));
     }
     let gone = tx
         .prepare_cached("DELETE FROM volumes WHERE name = ?1")

@@ -601,6 +601,40 @@ static void many(coracle *engine, const char *image) {
     OK(coracle_container_remove(engine, id, 0, NULL, &err));
 }
 
+/* A restart takes no thread while the container ends, and comes to its start; a kill and a removal by force go on after it. */
+static void restarts(coracle *engine, const char *image) {
+    char id[65];
+    int32_t first = -1, second = -1;
+    coracle_result result;
+    coracle_io io = CORACLE_IO_INIT;
+    coracle_session *session = NULL;
+    if (!create(engine, "stubborn", body(image, "trap '' TERM; echo ready; while :; do sleep 0.05; done", ""), id)) return;
+    OK(coracle_container_start(engine, id, &io, NULL, &session, &err));
+    expect_text(session, "ready");
+    coracle_session_free(session);
+    OK(coracle_container_pidfd(engine, id, &first, &err));
+    coracle_op *restart = nonblocking(), *other = nonblocking();
+    STATUS(CORACLE_AGAIN, coracle_container_restart(engine, id, -1, restart, &err));
+    no_thread_is_left();
+    STATUS(CORACLE_AGAIN, coracle_op_result(restart, &(coracle_result)CORACLE_RESULT_INIT, &err));
+    /* The container ignores the signal of the restart. */
+    STATUS(CORACLE_AGAIN, coracle_container_kill(engine, id, NULL, other, &err));
+    OK(finish(other, &result));
+    OK(finish(restart, &result));
+    OK(coracle_container_pidfd(engine, id, &second, &err));
+    struct pollfd ends[2] = {{first, POLLIN, 0}, {second, POLLIN, 0}};
+    CHECK(poll(ends, 2, 0) == 1 && ends[0].revents, "the first process has ended, and the second runs");
+    close(first), close(second);
+    STATUS(CORACLE_AGAIN, coracle_container_remove(engine, id, CORACLE_REMOVE_FORCE, other, &err));
+    OK(finish(other, &result));
+    STATUS(CORACLE_AGAIN, coracle_container_remove(engine, id, CORACLE_REMOVE_FORCE, other, &err));
+    STATUS(CORACLE_ENOT_FOUND, finish(other, &result));
+    STATUS(CORACLE_AGAIN, coracle_container_kill(engine, id, NULL, other, &err));
+    STATUS(CORACLE_ENOT_FOUND, finish(other, &result));
+    coracle_op_free(restart), coracle_op_free(other);
+    no_thread_is_left();
+}
+
 /* A client that connects to a socket's address gets an answer. */
 static void asks(const struct sockaddr_un *at, socklen_t length) {
     static const char request[] = "GET /_ping HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
@@ -683,6 +717,7 @@ int main(int argc, char **argv) {
     lenient(argv, image);
     begun(engine, argv[3], image);
     many(engine, image);
+    restarts(engine, image);
     http(engine);
     serves(engine, argv[2]);
     coracle_events_free(events);

@@ -475,10 +475,10 @@ static void details(coracle *engine) {
     static const struct {
         const char *body, *message, *field;
     } kinds[] = {
-        {"{\"HostConfig\":{\"Memory\":\"lots\"}}", "body_json: a value must be a whole number, not the string \"lots\"", "\"body_json\""},
-        {"{\"HostConfig\":{\"Binds\":[\"a:b\",7]}}", "body_json: a value must be a string, not the number 7", "\"body_json\""},
-        {"{\"Tty\":\"yes\"}", "body_json: a value must be true or false, not the string \"yes\"", "\"body_json\""},
-        {"{\"Labels\":[\"a\"]}", "body_json: a value must be an object, not a list", "\"body_json\""},
+        {"{\"HostConfig\":{\"Memory\":\"lots\"}}", "body_json: HostConfig.Memory must be a whole number, not the string \"lots\"", "\"HostConfig.Memory\""},
+        {"{\"HostConfig\":{\"Binds\":[\"a:b\",7]}}", "body_json: HostConfig.Binds[1] must be a string, not the number 7", "\"HostConfig.Binds[1]\""},
+        {"{\"Tty\":\"yes\"}", "body_json: Tty must be true or false, not the string \"yes\"", "\"Tty\""},
+        {"{\"Labels\":[\"a\"]}", "body_json: Labels must be an object, not a list", "\"Labels\""},
         {"{\"HostConfig\":{\"Memoryy\":7}}", "HostConfig.Memoryy is", "\"HostConfig.Memoryy\""},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {

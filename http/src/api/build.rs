@@ -4,7 +4,7 @@ use crate::answer::{Call, gone, streamed};
 use crate::message::{Body, Response};
 use crate::stream;
 use crate::versions::Gate;
-use coracle::model::{BuildImage, Progress, Ulimit};
+use coracle::model::{BuildImage, Progress, Ulimit, json_words};
 use coracle::walls::Wall;
 use coracle::{Context, Error, ErrorKind, Result};
 use serde::de::DeserializeOwned;
@@ -89,7 +89,7 @@ fn document<T: DeserializeOwned + Default>(call: &Call, key: &str, what: &str) -
         text => {
             let read = serde_json::from_str(text);
             assert!(read.is_ok() || Wall::MalformedDocuments.stands(), "a malformed document");
-            read.map_err(|error| Error::invalid(format!("{what}: {error}")))
+            read.map_err(|error| Error::invalid(format!("{what}: {}", json_words(&error))))
         }
     }
 }

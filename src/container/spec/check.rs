@@ -50,7 +50,7 @@ fn check_config(config: &ContainerConfig) -> Result<()> {
     }
     for entry in config.env.iter().flatten() {
         if entry.is_empty() || entry.starts_with('=') {
-            return Err(Error::invalid(format!("invalid environment variable: {entry}")));
+            return Err(Error::invalid(format!("invalid environment variable: {entry}")).in_field("Env"));
         }
     }
     healthcheck(config)?;
@@ -59,7 +59,7 @@ fn check_config(config: &ContainerConfig) -> Result<()> {
 
 fn no_nul(field: &str, text: &str) -> Result<()> {
     match text.contains('\0') {
-        true => Err(Error::invalid(format!("{field}: {text:?} holds a NUL byte"))),
+        true => Err(Error::invalid(format!("{field}: {text:?} holds a NUL byte")).in_field(field)),
         false => Ok(()),
     }
 }
@@ -71,7 +71,7 @@ fn hostname(name: &str, any: bool) -> Result<()> {
     let good = if any { word } else { name.len() <= 63 && name.split('.').all(label) };
     match name.is_empty() || good || !Wall::PlainText.stands() {
         true => Ok(()),
-        false => Err(Error::invalid(format!("invalid hostname format: {name}"))),
+        false => Err(Error::invalid(format!("invalid hostname format: {name}")).in_field("Hostname")),
     }
 }
 
@@ -83,7 +83,7 @@ fn label(part: &str) -> bool {
 /// The kernel accepts 64 bytes; the name also stands in `/etc/hosts`, so it must be one word.
 fn domainname(name: &str) -> Result<()> {
     match name.len() > 64 || name.chars().any(|c| c.is_control() || c.is_whitespace()) && Wall::PlainText.stands() {
-        true => Err(Error::invalid(format!("invalid domain name format: {name:?}"))),
+        true => Err(Error::invalid(format!("invalid domain name format: {name:?}")).in_field("Domainname")),
         false => Ok(()),
     }
 }
@@ -97,11 +97,14 @@ fn healthcheck(config: &ContainerConfig) -> Result<()> {
         ("StartInterval", health.start_interval),
     ] {
         if value != 0 && value < MILLISECOND_NS {
-            return Err(Error::invalid(format!("{name} in Healthcheck cannot be less than 1ms")));
+            let error = Error::invalid(format!("{name} in Healthcheck cannot be less than 1ms"));
+            return Err(error.in_field(format!("Healthcheck.{name}")).with_limit(MILLISECOND_NS));
         }
     }
     match health.retries < 0 {
-        true => Err(Error::invalid("Retries in Healthcheck cannot be negative")),
+        true => Err(Error::invalid("Retries in Healthcheck cannot be negative")
+            .in_field("Healthcheck.Retries")
+            .with_limit(0)),
         false => Ok(()),
     }
 }
@@ -173,17 +176,18 @@ fn check_host(host: &HostConfig) -> Result<()> {
         host.cap_drop.as_deref().unwrap_or_default(),
     )?;
     if host.shm_size.unwrap_or(0) < 0 {
-        return Err(Error::invalid("SHM size can not be less than 0"));
+        let error = Error::invalid("SHM size can not be less than 0");
+        return Err(error.in_field("HostConfig.ShmSize").with_limit(0));
     }
     if !(-1000..=1000).contains(&host.oom_score_adj) {
-        return Err(Error::invalid(format!(
-            "Invalid value {}, range for oom score adj is [-1000, 1000]",
-            host.oom_score_adj
-        )));
+        let text = format!("Invalid value {}, range for oom score adj is [-1000, 1000]", host.oom_score_adj);
+        let limit = if host.oom_score_adj < 0 { -1000 } else { 1000 };
+        return Err(Error::invalid(text).in_field("HostConfig.OomScoreAdj").with_limit(limit));
     }
     // Clients of dockerd know the first name, `info` shows the second.
     if !matches!(host.runtime.as_str(), "" | "runc" | "coracle") {
-        return Err(Error::invalid(format!("Unknown runtime specified {}", host.runtime)));
+        let error = Error::invalid(format!("Unknown runtime specified {}", host.runtime));
+        return Err(error.in_field("HostConfig.Runtime"));
     }
     modes(host)?;
     process::devices(host)?;

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::image::check_values;
+use crate::model::json_words;
 use crate::op::{Op, Ready, wait_fd};
 use serde::de::DeserializeOwned;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -46,7 +47,8 @@ impl<'a> Api<'a> {
         let mut body = Vec::new();
         self.get(path)?.take(MAX_DOCUMENT).read_to_end(&mut body).map_err(|e| self.failed(&e))?;
         check_values(&body, self.most_values).map_err(|error| error.context(path))?;
-        serde_json::from_slice(&body).map_err(|e| Error::invalid(format!("dockerd's answer to {path}: {e}")))
+        serde_json::from_slice(&body)
+            .map_err(|e| Error::invalid(format!("dockerd's answer to {path}: {}", json_words(&e))))
     }
 
     /// Gives a tar to `take`. Errors: the tar ends too early, which the end of the connection alone does not show.

@@ -7,7 +7,7 @@ use crate::hex::is_hex_id;
 use crate::image::DockerStore;
 use crate::kernel::file::read_bounded;
 use crate::kernel::tree::{self, Lock};
-use crate::model::{CreateVolume, StringMap};
+use crate::model::{CreateVolume, StringMap, json_words};
 use crate::volume::Volumes;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -111,7 +111,7 @@ impl Directory {
         let dir = self.path.join("volumes").join(name);
         let options = match read_bounded(&dir.join("opts.json"), MAX_OPTIONS)? {
             Some(bytes) => serde_json::from_slice::<Option<LocalOptions>>(&bytes)
-                .map_err(|e| Error::invalid(format!("its opts.json: {e}")))?
+                .map_err(|e| Error::invalid(format!("its opts.json: {}", json_words(&e))))?
                 .unwrap_or_default(),
             None => LocalOptions::default(),
         };

@@ -15,6 +15,7 @@ pub(crate) use save::Saver;
 pub(crate) use save_oci::OciSaver;
 
 use crate::error::{Error, Result};
+use crate::model::json_words;
 
 /// Most bytes of a manifest or index.
 const MAX_MANIFEST: usize = 4 << 20;
@@ -33,5 +34,5 @@ fn parent(path: &str) -> &str {
 
 /// Reads a JSON document of an archive.
 fn json<T: serde::de::DeserializeOwned>(name: &str, bytes: &[u8]) -> Result<T> {
-    serde_json::from_slice(bytes).map_err(|e| Error::invalid(format!("archive: {name}: {e}")))
+    serde_json::from_slice(bytes).map_err(|e| Error::invalid(format!("archive: {name}: {}", json_words(&e))))
 }

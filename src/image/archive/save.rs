@@ -12,7 +12,7 @@ use crate::image::layer::recipe;
 use crate::image::layer_store::LayerStore;
 use crate::image::reference::Reference;
 use crate::image::{Emit, labels, stored_digest};
-use crate::model::Event;
+use crate::model::{Event, json_words};
 use crate::op::Op;
 use crate::store::Db;
 use crate::store::images::{self as rows, ImageRow};
@@ -214,8 +214,8 @@ fn v1_document(config: Option<&Vec<u8>>) -> Result<Map<String, Value>> {
     if let Some(config) = config {
         // Read once more as we understand it: what follows takes it as an object.
         ImageConfig::parse(config)?;
-        let whole: Map<String, Value> =
-            serde_json::from_slice(config).map_err(|e| Error::invalid(format!("image configuration: {e}")))?;
+        let whole: Map<String, Value> = serde_json::from_slice(config)
+            .map_err(|e| Error::invalid(format!("image configuration: {}", json_words(&e))))?;
         for (key, value) in whole {
             if !matches!(key.as_str(), "rootfs" | "history" | "id" | "parent" | "layer_id") && !value.is_null() {
                 document.insert(key, value);

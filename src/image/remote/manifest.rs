@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::image::config::check_values;
 use crate::image::digest::Digest;
 use crate::image::host_architecture;
-use crate::model::ImagePlatform;
+use crate::model::{ImagePlatform, json_words};
 use crate::walls::Wall;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
@@ -155,7 +155,7 @@ pub(super) fn read(media_type: &str, bytes: &[u8]) -> Result<Document> {
 fn json<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     let read = serde_json::from_slice(bytes);
     assert!(read.is_ok() || Wall::MalformedDocuments.stands(), "a malformed manifest");
-    read.map_err(|e| Error::invalid(format!("manifest: {e}")))
+    read.map_err(|e| Error::invalid(format!("manifest: {}", json_words(&e))))
 }
 
 /// The first one for this machine's system and architecture, else the first that does not say for which it is: a list

@@ -44,7 +44,11 @@ fn memory(limits: &mut Resources, facts: &HostFacts, asked: Asked, warnings: &mu
     if limits.memory > 0 && limits.memory_swap == 0 && asked == Asked::ForNew {
         limits.memory_swap = limits.memory.saturating_mul(2);
     }
-    refuse_if(limits.memory != 0 && limits.memory < LEAST_MEMORY, "Minimum memory limit allowed is 6MB")?;
+    refuse_if(
+        limits.memory != 0 && limits.memory < LEAST_MEMORY,
+        Field("Memory", Some(LEAST_MEMORY)),
+        "Minimum memory limit allowed is 6MB",
+    )?;
     if limits.memory > 0 && !facts.memory_limit {
         lacking(warnings, &format!("memory limit capabilities {MOUNTED}. Limitation discarded."));
         (limits.memory, limits.memory_swap) = (0, -1);
@@ -55,10 +59,12 @@ fn memory(limits: &mut Resources, facts: &HostFacts, asked: Asked, warnings: &mu
     }
     refuse_if(
         limits.memory > 0 && limits.memory_swap > 0 && limits.memory_swap < limits.memory,
+        Field("MemorySwap", Some(limits.memory)),
         "Minimum memoryswap limit should be larger than memory limit, see usage",
     )?;
     refuse_if(
         limits.memory == 0 && limits.memory_swap > 0 && asked == Asked::ForNew,
+        Field("MemorySwap", None),
         "You should always set the Memory limit when using Memoryswap limit, see usage",
     )?;
     swappiness(limits, facts, warnings)?;
@@ -68,10 +74,12 @@ fn memory(limits: &mut Resources, facts: &HostFacts, asked: Asked, warnings: &mu
     }
     refuse_if(
         limits.memory_reservation > 0 && limits.memory_reservation < LEAST_MEMORY,
+        Field("MemoryReservation", Some(LEAST_MEMORY)),
         "Minimum memory reservation allowed is 6MB",
     )?;
     refuse_if(
         limits.memory > 0 && limits.memory_reservation > limits.memory,
+        Field("MemoryReservation", Some(limits.memory)),
         "Minimum memory limit can not be less than memory reservation limit, see usage",
     )
 }
@@ -81,7 +89,8 @@ fn swappiness(limits: &mut Resources, facts: &HostFacts, warnings: &mut Vec<Stri
     limits.memory_swappiness = limits.memory_swappiness.filter(|value| *value != -1);
     let Some(value) = limits.memory_swappiness else { return Ok(()) };
     if !(0..=100).contains(&value) {
-        return Err(Error::invalid(format!("Invalid value: {value}, valid memory swappiness range is 0-100")));
+        let text = format!("Invalid value: {value}, valid memory swappiness range is 0-100");
+        return refuse_if(true, Field("MemorySwappiness", Some(if value < 0 { 0 } else { 100 })), &text);
     }
     if !facts.memory_swappiness {
         lacking(warnings, &format!("memory swappiness capabilities {MOUNTED}. Memory swappiness discarded."));
@@ -94,7 +103,11 @@ fn kernel_memory(limits: &mut Resources, facts: &HostFacts, warnings: &mut Vec<S
     if limits.kernel_memory <= 0 {
         return Ok(());
     }
-    refuse_if(limits.kernel_memory < LEAST_MEMORY, "Minimum kernel memory limit allowed is 6MB")?;
+    refuse_if(
+        limits.kernel_memory < LEAST_MEMORY,
+        Field("KernelMemory", Some(LEAST_MEMORY)),
+        "Minimum kernel memory limit allowed is 6MB",
+    )?;
     if facts.kernel_memory {
         let text = "Specifying a kernel memory limit is deprecated and will be removed in a future release.";
         warnings.push(text.into());
@@ -130,7 +143,7 @@ fn oom_and_pids(limits: &mut Resources, facts: &HostFacts, asked: Asked, warning
 
 fn cpu(limits: &mut Resources, facts: &HostFacts, warnings: &mut Vec<String>) -> Result<()> {
     nano_cpus(limits, facts)?;
-    refuse_if(limits.cpu_shares < 0, "CpuShares: shares: invalid argument")?;
+    refuse_if(limits.cpu_shares < 0, Field("CpuShares", Some(0)), "CpuShares: shares: invalid argument")?;
     if limits.cpu_shares > 0 && !facts.cpu_shares {
         lacking(warnings, &format!("CPU shares {MOUNTED}. Shares discarded."));
         limits.cpu_shares = 0;
@@ -141,13 +154,18 @@ fn cpu(limits: &mut Resources, facts: &HostFacts, warnings: &mut Vec<String>) ->
     }
     refuse_if(
         limits.cpu_period != 0 && !(1000..=1_000_000).contains(&limits.cpu_period),
+        Field("CpuPeriod", Some(if limits.cpu_period < 1000 { 1000 } else { 1_000_000 })),
         "CPU cfs period can not be less than 1ms (i.e. 1000) or larger than 1s (i.e. 1000000)",
     )?;
     if limits.cpu_quota != 0 && !facts.cpu_cfs_quota {
         lacking(warnings, &format!("CPU cfs quota {MOUNTED}. Quota discarded."));
         limits.cpu_quota = 0;
     }
-    refuse_if((1..1000).contains(&limits.cpu_quota), "CPU cfs quota can not be less than 1ms (i.e. 1000)")?;
+    refuse_if(
+        (1..1000).contains(&limits.cpu_quota),
+        Field("CpuQuota", Some(1000)),
+        "CPU cfs quota can not be less than 1ms (i.e. 1000)",
+    )?;
     if limits.cpu_percent > 0 {
         warnings.push("linux does not support CPU percent. Percent discarded.".into());
         limits.cpu_percent = 0;
@@ -157,19 +175,25 @@ fn cpu(limits: &mut Resources, facts: &HostFacts, warnings: &mut Vec<String>) ->
 
 fn nano_cpus(limits: &Resources, facts: &HostFacts) -> Result<()> {
     let nano = limits.nano_cpus;
-    refuse_if(nano > 0 && limits.cpu_period > 0, "Conflicting options: Nano CPUs and CPU Period cannot both be set")?;
-    refuse_if(nano > 0 && limits.cpu_quota > 0, "Conflicting options: Nano CPUs and CPU Quota cannot both be set")?;
+    refuse_if(
+        nano > 0 && limits.cpu_period > 0,
+        Field("CpuPeriod", None),
+        "Conflicting options: Nano CPUs and CPU Period cannot both be set",
+    )?;
+    refuse_if(
+        nano > 0 && limits.cpu_quota > 0,
+        Field("CpuQuota", None),
+        "Conflicting options: Nano CPUs and CPU Quota cannot both be set",
+    )?;
     refuse_if(
         nano > 0 && !(facts.cpu_cfs_period && facts.cpu_cfs_quota),
+        Field("NanoCpus", None),
         "NanoCPUs can not be set, as your kernel does not support CPU cfs period/quota or the cgroup is not mounted",
     )?;
     let count = i64::from(facts.cpu_count);
-    match (0..=count.saturating_mul(NANO)).contains(&nano) {
-        true => Ok(()),
-        false => Err(Error::invalid(format!(
-            "Range of CPUs is from 0.01 to {count}.00, as there are only {count} CPUs available"
-        ))),
-    }
+    let most = count.saturating_mul(NANO);
+    let text = format!("Range of CPUs is from 0.01 to {count}.00, as there are only {count} CPUs available");
+    refuse_if(!(0..=most).contains(&nano), Field("NanoCpus", Some(if nano < 0 { 0 } else { most })), &text)
 }
 
 fn cpuset(limits: &mut Resources, facts: &HostFacts, warnings: &mut Vec<String>) -> Result<()> {
@@ -179,8 +203,8 @@ fn cpuset(limits: &mut Resources, facts: &HostFacts, warnings: &mut Vec<String>)
         limits.cpuset_cpus.clear();
         limits.cpuset_mems.clear();
     }
-    available("cpus", "CPUs", &limits.cpuset_cpus, &facts.cpus)?;
-    available("mems", "memory nodes", &limits.cpuset_mems, &facts.mems)
+    available("cpus", "CPUs", &limits.cpuset_cpus, &facts.cpus).map_err(|error| error.in_field("CpusetCpus"))?;
+    available("mems", "memory nodes", &limits.cpuset_mems, &facts.mems).map_err(|error| error.in_field("CpusetMems"))
 }
 
 fn available(field: &str, things: &str, asked: &str, there: &str) -> Result<()> {
@@ -225,14 +249,18 @@ fn blkio(limits: &mut Resources, facts: &HostFacts, warnings: &mut Vec<String>) 
         lacking(warnings, &format!("Block I/O weight {MOUNTED}. Weight discarded."));
         limits.blkio_weight = 0;
     }
-    refuse_if(limits.blkio_weight != 0 && outside(limits.blkio_weight), RANGE)?;
+    refuse_if(limits.blkio_weight != 0 && outside(limits.blkio_weight), Field("BlkioWeight", None), RANGE)?;
     drop_list(
         &mut limits.blkio_weight_device,
         facts.blkio_weight_device,
         &format!("Block I/O weight_device {MOUNTED}. Weight-device discarded."),
         warnings,
     );
-    refuse_if(limits.blkio_weight_device.iter().flatten().any(|device| outside(device.weight)), RANGE)?;
+    refuse_if(
+        limits.blkio_weight_device.iter().flatten().any(|device| outside(device.weight)),
+        Field("BlkioWeightDevice", None),
+        RANGE,
+    )?;
     for (list, there, what, lost) in [
         (&mut limits.blkio_device_read_bps, facts.blkio_read_bps, "BPS Block I/O read", "BPS read"),
         (&mut limits.blkio_device_write_bps, facts.blkio_write_bps, "BPS Block I/O write", "BPS write"),
@@ -255,8 +283,16 @@ fn lacking(warnings: &mut Vec<String>, what: &str) {
     warnings.push(format!("Your kernel does not support {what}"));
 }
 
-fn refuse_if(wrong: bool, text: &str) -> Result<()> {
-    if wrong { Err(Error::invalid(text)) } else { Ok(()) }
+/// The member that is wrong, and the bound that it is beyond.
+struct Field(&'static str, Option<i64>);
+
+fn refuse_if(wrong: bool, Field(name, limit): Field, text: &str) -> Result<()> {
+    let error = || Error::invalid(text).in_field(name);
+    match (wrong, limit) {
+        (false, _) => Ok(()),
+        (true, None) => Err(error()),
+        (true, Some(limit)) => Err(error().with_limit(limit)),
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! A profile as JSON, field by field.
 
 use crate::error::{Error, Result};
+use crate::model::json_words;
 use serde::Deserialize;
 
 /// The whole document. Known fields that this engine does not support are kept, so that they can be refused.
@@ -67,7 +68,7 @@ pub(super) fn decode(json: &str) -> Result<Said> {
 fn blame(json: &str, error: serde_json::Error) -> Error {
     let mut whole: serde_json::Value = match serde_json::from_str(json) {
         Ok(value) => value,
-        Err(error) => return Error::invalid(error.to_string()),
+        Err(error) => return Error::invalid(json_words(&error)),
     };
     let rules =
         whole.get_mut("syscalls").and_then(|rules| rules.as_array_mut()).map(std::mem::take).unwrap_or_default();
@@ -75,7 +76,7 @@ fn blame(json: &str, error: serde_json::Error) -> Error {
     for (index, rule) in rules.iter().enumerate() {
         found = found.or_else(|| wrong_field::<SaidRule>(rule, &format!("syscalls[{index}].")));
     }
-    Error::invalid(found.unwrap_or_else(|| error.to_string()))
+    Error::invalid(found.unwrap_or_else(|| json_words(&error)))
 }
 
 /// The first field of an object that does not fit `T` by itself.
@@ -85,8 +86,7 @@ fn wrong_field<T: serde::de::DeserializeOwned>(object: &serde_json::Value, prefi
     };
     fields.iter().find_map(|(name, value)| {
         let alone = serde_json::json!({ name: value }).to_string();
-        let error = serde_json::from_str::<T>(&alone).err()?.to_string();
-        let reason = error.split(" at line ").next().unwrap_or_default();
-        Some(format!("{prefix}{name}: {reason}"))
+        let error = serde_json::from_str::<T>(&alone).err()?;
+        Some(format!("{prefix}{name}: {}", json_words(&error)))
     })
 }

@@ -1,11 +1,19 @@
 //! The words for a JSON document that does not have the expected shape: kinds of JSON, never types of Rust.
 
-/// The parser's words about a value in words of JSON: `a value must be a whole number, not the string "lots"`.
-pub(crate) fn words(parser: &str) -> String {
-    let plain = parser.rsplit_once(" at line ").map_or(parser, |(words, _)| words);
+/// The parser's error in words of JSON: `a value must be a whole number, not the string "lots"`.
+pub fn json_words(error: &serde_json::Error) -> String {
+    let parser = error.to_string();
+    // The place of a value counts from the beginning of a part of the document, and says little.
+    let plain = parser.rsplit_once(" at line ").map_or(parser.as_str(), |(words, _)| words);
+    if error.is_syntax() || error.is_eof() {
+        return parser;
+    }
     let kinds = plain.strip_prefix("invalid type: ").or_else(|| plain.strip_prefix("invalid value: "));
     if let Some((given, wanted)) = kinds.and_then(|kinds| kinds.rsplit_once(", expected ")) {
         return format!("a value must be {}, not {}", wanted_kind(wanted), given_value(given));
+    }
+    if let Some(field) = plain.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next()) {
+        return format!("{field} is not a known member");
     }
     match plain.strip_prefix("missing field ") {
         Some(field) => format!("the member {} is missing", field.trim_matches('`')),
@@ -47,13 +55,13 @@ fn wanted_kind(wanted: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::words;
+    use super::json_words;
     use serde_json::from_str;
     use std::collections::BTreeMap;
 
     #[test]
     fn kinds_are_those_of_json() {
-        let error = |error: Option<serde_json::Error>| words(&error.unwrap().to_string());
+        let error = |error: Option<serde_json::Error>| json_words(&error.unwrap());
         let map = |text: &str| error(from_str::<BTreeMap<String, i64>>(text).err());
         assert_eq!(map(r#"{"a":"lots"}"#), "a value must be a whole number, not the string \"lots\"");
         assert_eq!(map(r#"{"a":[]}"#), "a value must be a whole number, not a list");
@@ -61,5 +69,14 @@ mod tests {
         assert_eq!(map("7"), "a value must be an object, not the number 7");
         assert_eq!(error(from_str::<bool>("null").err()), "a value must be true or false, not null");
         assert_eq!(error(from_str::<Vec<bool>>("{}").err()), "a value must be a list, not an object");
+        #[derive(Debug, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Known {
+            #[allow(dead_code)]
+            a: bool,
+        }
+        assert_eq!(error(from_str::<Known>(r#"{"b":1}"#).err()), "b is not a known member");
+        assert_eq!(error(from_str::<Known>("{}").err()), "the member a is missing");
+        assert!(error(from_str::<Known>("{").err()).starts_with("EOF while parsing"));
     }
 }
