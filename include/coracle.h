@@ -41,7 +41,9 @@
  *
  * Documents are JSON text with the schema of the HTTP API 1.24. A member that no version of the API knows is refused by
  * its name, unless the root was opened with CORACLE_OPEN_LENIENT. A member that is known and not supported is refused
- * too.
+ * too. "Schemas:" in a function's comment names the JSON schema of each of its documents: share/coracle/schema/NAME.json of the
+ * installation. A document that goes in has members of its schema and no others; a document that comes out may have more in a
+ * later version.
  *
  * Structs with a member `size` may grow in later versions. Set `size` to sizeof the struct; the ..._INIT macros do this. A
  * library that is older than the header refuses members that it does not know, unless they are 0.
@@ -54,7 +56,11 @@
  * function that may wait longer takes a coracle_op, which can cancel the call or set a deadline. With NULL in its place
  * the call waits without a deadline. With an operation that has CORACLE_OP_NONBLOCK the call does not wait: see there.
  *
- * Errors. "Errors:" in a function's comment names the codes that are particular to the function, without CORACLE_.
+ * Errors. "Errors:" in a function's comment lists the errors of the function, without CORACLE_; "(op)" stands behind those
+ * with which an operation ends the call. Besides, every function that takes a handle may answer EINVALID (an argument is NULL
+ * that must be there, a text is not UTF-8, a document is not one of its schema), EMISUSE (see Handles), EFORKED (see Fork),
+ * EIO (the operating system refused: no space, no descriptor), ENOMEM, ECORRUPT (data of the root is damaged), ETIMEOUT (another
+ * program holds the object for ten minutes), EINTERNAL (the engine failed) and EPANIC (a defect of the library).
  *
  * The host. The library installs no signal handler, leaves no child process behind, and changes no working directory,
  * umask, limit or namespace of the host program. It writes nothing to standard output or standard error, makes every
@@ -219,10 +225,13 @@ const char *coracle_error_message(const coracle_error *e);
 
 /**
  * A JSON object with further facts for programs: "argument" (the name of an argument that is wrong), "field" (the path of a
- * member of that document, such as "HostConfig.Binds[1]"), "callback" (the number that a callback returned), "exitCode" (of a
- * command of a build), "place" (of a defect). "{}" if there are none.
+ * member of that document, such as "HostConfig.Binds[1]"), "limit" (the bound that a value is beyond), "id" (of the object that
+ * is in the way), "callback" (the number that a callback returned), "exitCode" (of a command of a build), "place" (of a defect).
+ * "{}" if there are none.
  *
  * The text is the error's: valid until coracle_error_free.
+ *
+ * Schemas: answer error-detail.
  *
  * Threads: any. Blocks: no. Since: 0.1.
  */
@@ -275,6 +284,8 @@ const char *coracle_version_string(void);
 
 /**
  * How the library was built: a JSON object with "version", "os", "arch", "debug". Borrowed, valid for ever.
+ *
+ * Schemas: answer build-info.
  *
  * Threads: any. Blocks: no. Since: 0.1.
  */
@@ -393,6 +404,8 @@ typedef struct {
  * root: path, any bytes. opt: NULL is the defaults. *out: the engine; end it with coracle_close.
  * Any number of programs may have one root open at the same time.
  *
+ * Schemas: opt.config_json open-config.
+ *
  * Errors: EINVALID (an option), EFORBIDDEN (a capability is missing, named), EUNSUPPORTED (a kernel call is missing,
  * named; a store of a newer library), ENOT_FOUND (CORACLE_OPEN_EXISTING, and there is none), EIO (the root cannot be
  * made or written), ECONFLICT (another copy of the library in this process has the root open).
@@ -408,6 +421,8 @@ coracle_status coracle_open(const char *root, const coracle_open_options *opt, c
  * root, opt: as of coracle_open; no root is made or opened. *out_json: an object with "Version", "Kernel", "Ready" (nothing is
  * missing) and "Needs", a list of {"Area", "Name", "State" ("met", "reduced" or "missing"), "Found", "Loss", "Cure"}; free it
  * with coracle_free.
+ *
+ * Schemas: opt.config_json open-config, out_json host-report.
  *
  * Errors: EINVALID (an option).
  *
@@ -483,6 +498,8 @@ typedef struct coracle_op coracle_op;
 /**
  * Takes a progress record (JSON, as the HTTP API streams it; valid during the call) or, with NULL, a heartbeat.
  * Other than 0 ends the operation with CORACLE_ECALLBACK.
+ *
+ * Schemas: record_json progress.
  */
 typedef int32_t (*coracle_progress_fn)(void *user, const char *record_json);
 
@@ -544,6 +561,8 @@ void coracle_op_set_progress(coracle_op *op,
  *
  * The descriptor is the same as long as the operation lives. It is borrowed: valid until coracle_op_free; the caller must not
  * read or close it. Returns a code below 0 on failure: CORACLE_EMISUSE for an operation without CORACLE_OP_NONBLOCK.
+ *
+ * Errors: EMISUSE (op was made without CORACLE_OP_NONBLOCK).
  *
  * Threads: any. Blocks: no. Since: 0.1.
  */
@@ -607,7 +626,10 @@ void coracle_op_free(coracle_op *op);
  * name: NULL: the engine makes one up. body_json: the body of POST /containers/create. *out_id: the container's id; free it
  * with coracle_free. *out_json (may be NULL): {"Id":..., "Warnings":[...]}; free it with coracle_free.
  *
- * Errors: EINVALID (a field, named), ENOT_FOUND (image), ECONFLICT (name), EUNSUPPORTED (a field that is not built).
+ * Schemas: body_json container-create, out_json container-created.
+ *
+ * Errors: EINVALID (a field, named), ENOT_FOUND (image), ECONFLICT (name; nobody holds its lease), EUNSUPPORTED (a
+ * field that is not supported), ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: disk, or op. Since: 0.1.
  */
@@ -678,7 +700,8 @@ typedef struct {
  * The container outlives the calling program. While it is started, signals are blocked on the calling thread for about
  * a millisecond; no child of the caller's is left (if the caller is PID 1 or a subreaper, one is).
  *
- * Errors: ENOT_FOUND (container), EINVALID (its command is not there, or cannot run), ECONFLICT (paused, being removed).
+ * Errors: ENOT_FOUND (container), EINVALID (its command is not there, or cannot run), ECONFLICT (paused, being
+ * removed), ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: until its process runs. Since: 0.1.
  */
@@ -696,7 +719,10 @@ coracle_status coracle_container_start(coracle *c,
  * "stdout", "stderr" (all if none is given), "wait" (true: the call returns before the container runs; the session has the
  * container's output from the first byte on). *out: the session; end it with coracle_session_free.
  *
- * Errors: ENOT_FOUND, ECONFLICT (it does not run, and no "wait"; it is paused), EINVALID.
+ * Schemas: query_json container-attach-query.
+ *
+ * Errors: ENOT_FOUND, ECONFLICT (it does not run, and no "wait"; it is paused), EINVALID (query_json), ECANCELLED,
+ * ETIMEOUT (op).
  *
  * Threads: any. Blocks: no. Since: 0.1.
  */
@@ -745,7 +771,8 @@ coracle_status coracle_container_stop_with(coracle *c,
 /**
  * Stops a container if it runs (as coracle_container_stop), and starts it.
  *
- * Errors: as coracle_container_stop and coracle_container_start.
+ * Errors: ENOT_FOUND, EINVALID (its command is not there, or cannot run), ECANCELLED, ETIMEOUT, ECALLBACK (op; the
+ * signal was sent).
  *
  * Threads: any. Blocks: until it runs again, or op ends it. Since: 0.1.
  */
@@ -797,7 +824,7 @@ coracle_status coracle_container_pause(coracle *c, const char *id, coracle_op *o
 /**
  * Thaws a container's processes.
  *
- * Errors: ENOT_FOUND, ECONFLICT (it is not paused), ECANCELLED, ETIMEOUT (op).
+ * Errors: ENOT_FOUND, EINTERNAL (it is not paused), ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: until they are thawed. Since: 0.1.
  */
@@ -813,6 +840,8 @@ coracle_status coracle_container_unpause(coracle *c, const char *id, coracle_op 
  *
  * A wait that is begun (CORACLE_OP_NONBLOCK) misses no end after this call returned: begin a wait for "next-exit", start
  * the container, then poll.
+ *
+ * Schemas: out_json container-wait.
  *
  * Errors: ENOT_FOUND (also after the end of a container with AutoRemove), EINVALID (condition), ECANCELLED, ETIMEOUT,
  * ECALLBACK (op).
@@ -856,7 +885,8 @@ coracle_status coracle_container_pidfd(coracle *c,
  *
  * flags: CORACLE_REMOVE_FORCE, CORACLE_REMOVE_VOLUMES, CORACLE_REMOVE_LINK, or 0.
  *
- * Errors: ENOT_FOUND, ECONFLICT (it runs, and no force; it is being removed), EINVALID (flags).
+ * Errors: ENOT_FOUND, ECONFLICT (it runs, and no force; it is being removed), EINVALID (flags), ECANCELLED, ETIMEOUT
+ * (op).
  *
  * Threads: any. Blocks: disk; with force until it ended, or op ends it. Since: 0.1.
  */
@@ -873,7 +903,9 @@ coracle_status coracle_container_remove(coracle *c,
  * removed. *out_json: an object with "ContainersDeleted" (a list of ids) and "SpaceReclaimed" in bytes; free it with
  * coracle_free.
  *
- * Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT, ECALLBACK (op). Objects that were removed before an error stay removed.
+ * Schemas: filters_json filters, out_json container-prune.
+ *
+ * Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT (op). Objects that were removed before an error stay removed.
  *
  * Threads: any. Blocks: disk, or op. Since: 0.1.
  */
@@ -889,7 +921,9 @@ coracle_status coracle_container_prune(coracle *c,
  * query_json: NULL, or an object with any of "all", "limit", "size", "since", "before", "filters" (as in
  * GET /containers/json). *out_json: its document; free it with coracle_free.
  *
- * Errors: EINVALID (a filter), ENOT_FOUND (since, before).
+ * Schemas: query_json container-list-query, out_json container-list.
+ *
+ * Errors: EINVALID (a filter), EINTERNAL (since or before names no container).
  *
  * Threads: any. Blocks: disk. Since: 0.1.
  */
@@ -900,6 +934,8 @@ coracle_status coracle_container_list(coracle *c, const char *query_json, char *
  *
  * id: name, id, or the beginning of an id that no other container has; so in every function. with_size: other than 0: the
  * document has "SizeRw" and "SizeRootFs". *out_json: the document of GET /containers/{id}/json; free it with coracle_free.
+ *
+ * Schemas: out_json container.
  *
  * Errors: ENOT_FOUND.
  *
@@ -917,6 +953,8 @@ coracle_status coracle_container_inspect(coracle *c,
  * *out_json: an object with "Id", "Name", "Steps" (a list of {"Number", "Text"}, and "Failed" where it failed), "Error" (why the
  * last start failed, or ""), "FailedStep", "Errno" (0: none) and "ErrnoName"; free it with coracle_free.
  *
+ * Schemas: out_json launch-plan.
+ *
  * Errors: ENOT_FOUND, ECONFLICT (a container whose namespaces it shares does not run).
  *
  * Threads: any. Blocks: disk. Since: 0.1.
@@ -932,7 +970,9 @@ coracle_status coracle_container_explain(coracle *c,
  * ps_args: the arguments of ps; NULL: "-ef". *out_json: the document of GET /containers/{id}/top; free it with
  * coracle_free.
  *
- * Errors: ENOT_FOUND, ECONFLICT (it does not run), EINVALID (ps_args).
+ * Schemas: out_json container-top.
+ *
+ * Errors: ENOT_FOUND, ECONFLICT (it does not run), EINTERNAL (ps_args).
  *
  * Threads: any. Blocks: no. Since: 0.1.
  */
@@ -950,7 +990,9 @@ coracle_status coracle_container_top(coracle *c,
  * one at once). *out: records for coracle_stream_next, each the document of GET /containers/{id}/stats; its descriptor
  * is readable when the next is due; end it with coracle_stream_free.
  *
- * Errors: ENOT_FOUND, EINVALID (query).
+ * Schemas: query_json container-stats-query, record container-stats.
+ *
+ * Errors: ENOT_FOUND, EINVALID (query_json), ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: disk; the stream's calls until a sample is due. Since: 0.1.
  */
@@ -977,8 +1019,10 @@ coracle_status coracle_container_rename(coracle *c, const char *id, const char *
  * "CpusetCpus", "CpusetMems", "Memory", "MemorySwap", "MemoryReservation", "KernelMemory", "PidsLimit" (0 and "" leave
  * a value as it is), "RestartPolicy". *out_json: {"Warnings":[...]}; free it with coracle_free.
  *
- * Errors: ENOT_FOUND, EINVALID (a value, named), ECONFLICT (memory above the swap limit), EINTERNAL (the kernel refuses
- * a value, such as less memory than is in use; nothing is changed then).
+ * Schemas: body_json container-update, out_json container-updated.
+ *
+ * Errors: ENOT_FOUND, EINVALID (a value, named), ECONFLICT (memory above the swap limit), EINTERNAL (the kernel
+ * refuses a value, such as less memory than is in use; nothing is changed then), ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: disk; while the kernel takes memory back. Since: 0.1.
  */
@@ -995,7 +1039,9 @@ coracle_status coracle_container_update(coracle *c,
  * path: absolute in the container; a link at its end is not followed unless it ends in "/" or "/.". *out_json: an object
  * with "name", "size", "mode", "mtime", "linkTarget", as X-Docker-Container-Path-Stat has it; free it with coracle_free.
  *
- * Errors: ENOT_FOUND (container, file), EINVALID (path; no directory there).
+ * Schemas: out_json path-stat.
+ *
+ * Errors: ENOT_FOUND (container, file), EINVALID (path; no directory there), ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: disk, or op. Since: 0.1.
  */
@@ -1013,7 +1059,9 @@ coracle_status coracle_container_stat_path(coracle *c,
  * them to their end, where an error shows that the tar is not whole; end it with coracle_stream_free. *out_json (may be
  * NULL): the description of the file at path; free it with coracle_free.
  *
- * Errors: ENOT_FOUND (container, file), EINVALID (path; no directory there).
+ * Schemas: out_json path-stat.
+ *
+ * Errors: ENOT_FOUND (container, file), EINVALID (path; no directory there), ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: disk, or op; the stream's calls. Since: 0.1.
  */
@@ -1029,6 +1077,8 @@ coracle_status coracle_container_get_archive(coracle *c,
  * Puts files into a container: extracts a tar, plain or compressed, into a directory of it.
  *
  * query_json: NULL, or an object with "noOverwriteDirNonDir". tar, user: the function that gives the archive.
+ *
+ * Schemas: query_json container-put-archive-query.
  *
  * Errors: ENOT_FOUND (container, directory), EINVALID (archive; a directory and something else in one place),
  * EFORBIDDEN (read-only there), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
@@ -1050,7 +1100,7 @@ coracle_status coracle_container_put_archive(coracle *c,
  * *out: the tar's bytes; read them to their end, where an error shows that the tar is not whole; end it with
  * coracle_stream_free.
  *
- * Errors: ENOT_FOUND.
+ * Errors: ENOT_FOUND, ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: disk; the stream's calls. Since: 0.1.
  */
@@ -1065,7 +1115,9 @@ coracle_status coracle_container_export(coracle *c,
  *
  * *out_json: a list of {"Path", "Kind"}, Kind 0 modified, 1 added, 2 deleted; free it with coracle_free.
  *
- * Errors: ENOT_FOUND.
+ * Schemas: out_json container-changes.
+ *
+ * Errors: ENOT_FOUND, ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: disk. Since: 0.1.
  */
@@ -1082,7 +1134,9 @@ coracle_status coracle_container_changes(coracle *c,
  * list of build instructions). config_json: NULL, or a configuration laid over the container's. *out_id: the image's id;
  * free it with coracle_free.
  *
- * Errors: ENOT_FOUND, EINVALID (name, changes), ECANCELLED, ETIMEOUT, EIO (disk full).
+ * Schemas: query_json container-commit-query, config_json container-config.
+ *
+ * Errors: ENOT_FOUND, EINVALID (name, changes), ECANCELLED, ETIMEOUT (op), EIO (disk full).
  *
  * Threads: any. Blocks: until the image is on disk, or op ends it. Since: 0.1.
  */
@@ -1149,6 +1203,8 @@ int64_t coracle_session_write(coracle_session *s,
  * the descriptor (coracle_session_take_fd) closes it after this call. If a session is freed, the stdin of a process
  * without "StdinOnce" stays open.
  *
+ * Errors: none but those of every function.
+ *
  * Threads: any; the writer. Blocks: no. Since: 0.1.
  */
 coracle_status coracle_session_close_stdin(coracle_session *s,
@@ -1161,6 +1217,8 @@ coracle_status coracle_session_close_stdin(coracle_session *s,
  * Borrowed: valid until it is taken or the session freed. Returns a code below 0 where the session does not have it
  * (not attached, taken, the caller's own descriptor, or stderr of a terminal).
  *
+ * Errors: EINVALID (channel), ENOT_FOUND (the session does not have it).
+ *
  * Threads: any. Blocks: no. Since: 0.1.
  */
 int32_t coracle_session_fd(coracle_session *s, int32_t channel);
@@ -1170,6 +1228,8 @@ int32_t coracle_session_fd(coracle_session *s, int32_t channel);
  *
  * Returns the descriptor (close-on-exec), or a code below 0: CORACLE_ENOT_FOUND where the session does not have it,
  * CORACLE_EMISUSE while another thread uses the session.
+ *
+ * Errors: EINVALID (channel), ENOT_FOUND (the session does not have it).
  *
  * Threads: any. Blocks: no. Since: 0.1.
  */
@@ -1275,6 +1335,8 @@ void coracle_stream_free(coracle_stream *s);
  * id: that of the container. body_json: the body of POST /containers/{id}/exec ("Cmd", "AttachStdout", "Tty", ...).
  * *out_id: the exec instance's id; free it with coracle_free.
  *
+ * Schemas: body_json exec-create.
+ *
  * Errors: ENOT_FOUND (container), ECONFLICT (it is not running, or paused), EINVALID (no command).
  *
  * Threads: any. Blocks: disk. Since: 0.1.
@@ -1291,7 +1353,8 @@ coracle_status coracle_exec_create(coracle *c,
  * io: NULL runs it detached (then out may be NULL, and *out is NULL); else its streams, of those that its body names.
  * *out: the session; end it with coracle_session_free.
  *
- * Errors: ENOT_FOUND (exec instance), ECONFLICT (started already; the container is not running, or paused), EINVALID.
+ * Errors: ENOT_FOUND (exec instance), ECONFLICT (started already; the container is not running, or paused), EINVALID
+ * (its command is not there, or cannot run), ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: until the process runs. Since: 0.1.
  */
@@ -1323,6 +1386,8 @@ coracle_status coracle_exec_wait(coracle *c,
  *
  * *out_json: the document of GET /exec/{id}/json; free it with coracle_free.
  *
+ * Schemas: out_json exec.
+ *
  * Errors: ENOT_FOUND.
  *
  * Threads: any. Blocks: disk. Since: 0.1.
@@ -1342,7 +1407,9 @@ coracle_status coracle_exec_inspect(coracle *c, const char *id, char **out_json,
  * attributes stand before each line, as in GET /containers/{id}/logs). *out: records for coracle_stream_next, which have
  * channel and time apart, too; end the stream with coracle_stream_free.
  *
- * Errors: ENOT_FOUND, EINVALID (query), EUNSUPPORTED (its log driver cannot be read).
+ * Schemas: query_json container-logs-query.
+ *
+ * Errors: ENOT_FOUND, EINVALID (query_json), EUNSUPPORTED (its log driver cannot be read), ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: disk; the stream's calls where it follows. Since: 0.1.
  */
@@ -1380,6 +1447,8 @@ int64_t coracle_stream_lost(coracle_stream *s);
  *
  * No event after this call is missed silently, however late they are asked for: see coracle_events_next.
  *
+ * Schemas: query_json events-query.
+ *
  * Errors: EINVALID (a filter, a time).
  *
  * Threads: any. Blocks: disk. Since: 0.1.
@@ -1401,6 +1470,8 @@ int32_t coracle_events_fd(coracle_events *e);
  * timeout_ms: how long to wait; 0 looks only, below 0 waits for ever. *out_json: the document of GET /events with
  * "sequence" (a number that rises, for "after") added; borrowed, valid until the next call on these events.
  * Returns CORACLE_OK, CORACLE_AGAIN when the time passed, CORACLE_DONE when `until` is reached.
+ *
+ * Schemas: out_json event.
  *
  * Errors: EUNAVAILABLE (events that were not read yet, or that follow "after", are no longer kept: once for each loss;
  * the next call goes on with the oldest event kept), EMISUSE (another thread waits here), ECANCELLED (freed
@@ -1428,6 +1499,8 @@ void coracle_events_free(coracle_events *e);
  * query_json: NULL, or an object with any of "all", "filter", "filters", "shared-size" (as in GET /images/json) and
  * "containers", which counts the containers of each image. *out_json: its document; free it with coracle_free.
  *
+ * Schemas: query_json image-list-query, out_json image-list.
+ *
  * Errors: EINVALID (a filter).
  *
  * Threads: any. Blocks: disk. Since: 0.1.
@@ -1439,6 +1512,8 @@ coracle_status coracle_image_list(coracle *c, const char *query_json, char **out
  *
  * ref: name, id, digest, or the beginning of an id that no other image has; so in every function. *out_json: the document of
  * GET /images/{name}/json; free it with coracle_free.
+ *
+ * Schemas: out_json image.
  *
  * Errors: ENOT_FOUND.
  *
@@ -1453,6 +1528,8 @@ coracle_status coracle_image_inspect(coracle *c,
  * Lists the steps by which an image was made, newest first.
  *
  * *out_json: the document of GET /images/{name}/history; free it with coracle_free.
+ *
+ * Schemas: out_json image-history.
  *
  * Errors: ENOT_FOUND.
  *
@@ -1483,6 +1560,8 @@ coracle_status coracle_image_tag(coracle *c, const char *ref, const char *new_re
  * flags: CORACLE_IMAGE_REMOVE_FORCE, CORACLE_IMAGE_REMOVE_NO_PRUNE, or 0. *out_json: the document of
  * DELETE /images/{name}; free it with coracle_free.
  *
+ * Schemas: out_json image-removed.
+ *
  * Errors: ENOT_FOUND, ECONFLICT (a container uses it), EINVALID (flags), ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: disk. Since: 0.1.
@@ -1501,6 +1580,8 @@ coracle_status coracle_image_remove(coracle *c,
  * container was made from), "until" (Unix seconds or RFC 3339), "label", "label!". *out_json: an object with
  * "ImagesDeleted" (as coracle_image_remove gives it, or null) and "SpaceReclaimed" in bytes; free it with coracle_free.
  *
+ * Schemas: filters_json filters, out_json image-prune.
+ *
  * Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: disk. Since: 0.1.
@@ -1516,6 +1597,8 @@ coracle_status coracle_image_prune(coracle *c,
  *
  * tar, user: the function that gives the archive. *out_json: a list of the names (or ids) that were loaded; free it with coracle_free.
  * Progress records go to op. Nothing is visible of an image before all of it is on disk.
+ *
+ * Schemas: out_json string-list.
  *
  * Errors: EINVALID (archive; a digest does not fit), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
  *
@@ -1535,7 +1618,9 @@ coracle_status coracle_image_load(coracle *c,
  * archive's bytes; read them to their end, where an error shows that the archive is not whole; end it with
  * coracle_stream_free, which also breaks it off.
  *
- * Errors: EINVALID (refs_json), ENOT_FOUND (an image).
+ * Schemas: refs_json image-save.
+ *
+ * Errors: EINVALID (refs_json), ENOT_FOUND (an image), ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: disk; the stream's calls. Since: 0.1.
  */
@@ -1551,6 +1636,8 @@ coracle_status coracle_image_save(coracle *c,
  * query_json: NULL, or an object with any of "repo", "tag", "message", "changes" (a list of build instructions), "url".
  * tar, user: the function that gives the archive; NULL if the engine is to fetch it from "url". *out_id: the image's id; free
  * it with coracle_free. Progress records go to op.
+ *
+ * Schemas: query_json image-import-query.
  *
  * Errors: EINVALID (archive, reference, changes), EINTERNAL (the server of "url"), ECALLBACK, ECANCELLED, ETIMEOUT, EIO
  * (disk full).
@@ -1581,6 +1668,8 @@ coracle_status coracle_image_import(coracle *c,
  *
  * Nothing is visible before the end, and then the image is on disk. The steps of a failed build stay for the next build.
  *
+ * Schemas: query_json build.
+ *
  * Errors: EINVALID (a mistake in the build file, with its line; query_json), ENOT_FOUND (a source, an image), EINTERNAL
  * (a command that failed: its exit code is the member "exitCode" of the error's detail), ECALLBACK, ECANCELLED, ETIMEOUT.
  *
@@ -1598,6 +1687,8 @@ coracle_status coracle_image_build(coracle *c,
  * Builds an image from a directory of this machine, without a tar of the directory.
  *
  * dirfd: the directory, open. Files that its ".dockerignore" names are left out, and all files belong to root in the image.
+ *
+ * Schemas: query_json build.
  *
  * Errors: as coracle_image_build; EINVALID (dirfd is not an open directory).
  *
@@ -1622,8 +1713,10 @@ coracle_status coracle_image_build_dir(coracle *c,
  * credentials, an object with "username" and "password", or "identitytoken", or "registrytoken". *out_id: the image's
  * id; free it with coracle_free. Progress records go to op. Nothing is visible before all of it is on disk.
  *
- * Errors: ENOT_FOUND (no such image, or no access), EUNAUTHORIZED (credentials are needed), EINVALID (ref; content whose
- * digest is wrong), EUNSUPPORTED (a library built without TLS), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
+ * Schemas: auth_json credentials.
+ *
+ * Errors: ENOT_FOUND (no such image, or no access), EUNAUTHORIZED (credentials are needed), EINVALID (ref, auth_json;
+ * content whose digest is wrong), ECALLBACK, ECANCELLED, ETIMEOUT (op), EIO (disk full).
  *
  * Threads: any; the callbacks come on the calling thread. Blocks: until the image is here, or op ends it. Since: 0.1.
  */
@@ -1640,8 +1733,10 @@ coracle_status coracle_image_pull(coracle *c,
  * ref: repository[:tag]; the tag is "latest" where none is given. auth_json: as for coracle_image_pull. *out_json: an
  * object with "Tag", "Digest" and "Size" of the manifest; free it with coracle_free. Progress records go to op.
  *
- * Errors: ENOT_FOUND (no such image here), EUNAUTHORIZED, EFORBIDDEN (no access), EINVALID (ref), EUNSUPPORTED (a library
- * built without TLS), ECALLBACK, ECANCELLED, ETIMEOUT.
+ * Schemas: auth_json credentials, out_json image-pushed.
+ *
+ * Errors: ENOT_FOUND (no such image here), EUNAUTHORIZED (credentials are needed), EFORBIDDEN (no access), EINVALID
+ * (ref, auth_json), ECALLBACK, ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any; the callbacks come on the calling thread. Blocks: until the image is there, or op ends it. Since: 0.1.
  */
@@ -1659,7 +1754,9 @@ coracle_status coracle_image_push(coracle *c,
  * 100), "filters" ("is-official", "is-automated", "stars"). auth_json: as for coracle_image_pull. *out_json: the document
  * of GET /images/search; free it with coracle_free.
  *
- * Errors: EINVALID (query_json), EUNAUTHORIZED, EUNSUPPORTED (a library built without TLS), ECANCELLED, ETIMEOUT.
+ * Schemas: query_json image-search-query, auth_json credentials, out_json image-search.
+ *
+ * Errors: EINVALID (query_json, auth_json), EUNAUTHORIZED (credentials are needed), ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: until the registry answers, or op ends it. Since: 0.1.
  */
@@ -1694,7 +1791,9 @@ coracle_status coracle_registry_inspect(coracle *c,
  * auth_json: the credentials; "serveraddress" names the registry. *out_json: the document of POST /auth; free it
  * with coracle_free.
  *
- * Errors: EUNAUTHORIZED, EINVALID (auth_json), EUNSUPPORTED (a library built without TLS), ECANCELLED, ETIMEOUT.
+ * Schemas: auth_json credentials, out_json auth-status.
+ *
+ * Errors: EUNAUTHORIZED (they are refused), EINVALID (auth_json), ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: until the registry answers, or op ends it. Since: 0.1.
  */
@@ -1715,6 +1814,8 @@ coracle_status coracle_registry_auth(coracle *c,
  * body_json: NULL, or the body of POST /volumes/create: any of "Name", "Driver", "DriverOpts", "Labels". *out_id: the
  * volume's name; free it with coracle_free. *out_json (may be NULL): the volume; free it with coracle_free.
  *
+ * Schemas: body_json volume-create, out_json volume.
+ *
  * Errors: EINVALID (name, options), ENOT_FOUND (driver), ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: disk; until the driver's plugin answers. Since: 0.1.
@@ -1732,6 +1833,8 @@ coracle_status coracle_volume_create(coracle *c,
  * query_json: NULL, or an object with "filters" (as in GET /volumes). *out_json: its document; free it with
  * coracle_free.
  *
+ * Schemas: query_json volume-list-query, out_json volume-list.
+ *
  * Errors: EINVALID (a filter).
  *
  * Threads: any. Blocks: disk. Since: 0.1.
@@ -1742,6 +1845,8 @@ coracle_status coracle_volume_list(coracle *c, const char *query_json, char **ou
  * Everything about one volume.
  *
  * *out_json: the document of GET /volumes/{name}; free it with coracle_free.
+ *
+ * Schemas: out_json volume.
  *
  * Errors: ENOT_FOUND.
  *
@@ -1786,8 +1891,10 @@ coracle_status coracle_volume_prune(coracle *c,
  * body_json: the body of POST /networks/create. *out_id: the network's id; free it with coracle_free. *out_json (may be
  * NULL): {"Id":..., "Warning":...}; free it with coracle_free.
  *
+ * Schemas: body_json network-create, out_json network-created.
+ *
  * Errors: EINVALID (a field, named), EFORBIDDEN (a reserved name, subnets that overlap others), ECONFLICT (name),
- * ENOT_FOUND (driver), EIO (the kernel refused), ECANCELLED, ETIMEOUT (op).
+ * ENOT_FOUND (driver), ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: disk; until the driver's plugin answers. Since: 0.1.
  */
@@ -1804,6 +1911,8 @@ coracle_status coracle_network_create(coracle *c,
  * query_json: NULL, or an object with "filters" (as in GET /networks). *out_json: its document; free it with
  * coracle_free.
  *
+ * Schemas: query_json network-list-query, out_json network-list.
+ *
  * Errors: EINVALID (a filter).
  *
  * Threads: any. Blocks: disk. Since: 0.1.
@@ -1816,6 +1925,8 @@ coracle_status coracle_network_list(coracle *c, const char *query_json, char **o
  * id: its name, its id, or the beginning of its id. *out_json: the document of GET /networks/{id}; free it with
  * coracle_free.
  *
+ * Schemas: out_json network.
+ *
  * Errors: ENOT_FOUND, EINVALID (several fit).
  *
  * Threads: any. Blocks: disk. Since: 0.1.
@@ -1827,7 +1938,10 @@ coracle_status coracle_network_inspect(coracle *c, const char *id, char **out_js
  *
  * body_json: the body of POST /networks/{id}/connect: {"Container":..., "EndpointConfig":{...}}.
  *
- * Errors: ENOT_FOUND, EFORBIDDEN (it is on it, its mode allows no other), EINVALID (a field, named).
+ * Schemas: body_json network-connect.
+ *
+ * Errors: ENOT_FOUND, EFORBIDDEN (it is on it, its mode allows no other), EINVALID (a field, named), ECANCELLED,
+ * ETIMEOUT (op).
  *
  * Threads: any. Blocks: until the interface is there, or op ends it. Since: 0.1.
  */
@@ -1842,7 +1956,10 @@ coracle_status coracle_network_connect(coracle *c,
  *
  * body_json: the body of POST /networks/{id}/disconnect: {"Container":..., "Force":...}.
  *
- * Errors: ENOT_FOUND, EINTERNAL (it is not on it), EFORBIDDEN (the host's network).
+ * Schemas: body_json network-disconnect.
+ *
+ * Errors: ENOT_FOUND, EINTERNAL (it is not on it), EFORBIDDEN (the host's network), EINVALID (a field, named),
+ * ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: until the interface is gone, or op ends it. Since: 0.1.
  */
@@ -1881,7 +1998,7 @@ coracle_status coracle_network_prune(coracle *c,
  * Removes the kernel's parts of networks without running containers: bridges; and, if no network is left, the rules of
  * the firewall and the settings of the host. The next start makes them again. For a host that ends its use of a root.
  *
- * Errors: EIO (the kernel refused), ECANCELLED, ETIMEOUT (op).
+ * Errors: ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: disk. Since: 0.1.
  */
@@ -1891,7 +2008,7 @@ coracle_status coracle_network_release(coracle *c, coracle_op *op, coracle_error
  * Puts back at once the parts of the networks of running containers that another program removed: rules of the firewall
  * (`nft flush ruleset` removes all), bridges. The next start and the next coracle_open do the same.
  *
- * Errors: EIO (the kernel refused), ECANCELLED, ETIMEOUT (op).
+ * Errors: ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: disk. Since: 0.1.
  */
@@ -1906,6 +2023,8 @@ coracle_status coracle_network_repair(coracle *c, coracle_op *op, coracle_error 
  * Describes the engine and the host, as `docker info` does: counts, drivers, kernel, warnings.
  *
  * *out_json: the document of GET /info; free it with coracle_free.
+ *
+ * Schemas: out_json info.
  *
  * Errors: ECANCELLED, ETIMEOUT (op).
  *
@@ -1937,6 +2056,10 @@ coracle_status coracle_engine_disk_usage(coracle *c,
  * "Operations" (a list of {"Operation", "Done", "Failed", "Seconds"}) and "EventListeners"; free it with coracle_free. GET
  * /metrics has the same in the form that Prometheus reads.
  *
+ * Schemas: out_json metrics.
+ *
+ * Errors: none but those of every function.
+ *
  * Threads: any. Blocks: disk. Since: 0.1.
  */
 coracle_status coracle_engine_metrics(coracle *c,
@@ -1948,6 +2071,10 @@ coracle_status coracle_engine_metrics(coracle *c,
  *
  * *out_json: the document of GET /version; free it with coracle_free.
  *
+ * Schemas: out_json version.
+ *
+ * Errors: none but those of every function.
+ *
  * Threads: any. Blocks: no. Since: 0.1.
  */
 coracle_status coracle_engine_version(coracle *c, char **out_json, coracle_error **err);
@@ -1957,6 +2084,8 @@ coracle_status coracle_engine_version(coracle *c, char **out_json, coracle_error
  * "daemon", "reload", with the labels, and the other settings that the host has read.
  *
  * labels_json: an array of texts, "key=value", in place of the labels before. settings_json: NULL, or an object of strings.
+ *
+ * Schemas: labels_json strings, settings_json string-map.
  *
  * Errors: EINVALID (a document), EIO (the journal cannot be written).
  *
@@ -1975,7 +2104,9 @@ coracle_status coracle_engine_reload(coracle *c,
  * of objects with "Part" (layer, image, database), "Id", "Images", "Reason", "Repaired", "Unrepaired"; free it with
  * coracle_free. A call that finds damage succeeds, too. Progress records go to op.
  *
- * Errors: EINVALID (query_json), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
+ * Schemas: query_json root-verify-query, out_json root-verify.
+ *
+ * Errors: EINVALID (query_json), ECALLBACK, ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any; the callbacks come on the calling thread. Blocks: until all was read, or op ends it. Since: 0.1.
  */
@@ -1991,6 +2122,10 @@ coracle_status coracle_root_verify(coracle *c,
  * *out_json: an array of {"Path": ..., "Reason": ...}; free it with coracle_free. Their container,
  * volume or layer is gone. Every open tries again, and so does coracle_root_sweep.
  *
+ * Schemas: out_json leftovers.
+ *
+ * Errors: none but those of every function.
+ *
  * Threads: any. Blocks: disk. Since: 0.1.
  */
 coracle_status coracle_root_leftovers(coracle *c,
@@ -2001,6 +2136,8 @@ coracle_status coracle_root_leftovers(coracle *c,
  * Removes the files that programs left in the root when they ended, and that removals left, as each open does.
  *
  * *out_json: the files that stay, as of coracle_root_leftovers; free it with coracle_free.
+ *
+ * Schemas: out_json leftovers.
  *
  * Errors: ECANCELLED, ETIMEOUT (op).
  *
@@ -2018,6 +2155,8 @@ coracle_status coracle_root_sweep(coracle *c, coracle_op *op, char **out_json, c
  * {"Id", "Name", "Ran"}), and "Left": a list of {"Kind", "Name", "Reason"} of the parts that the copy does not have; free it
  * with coracle_free. Progress records go to op. A copy that fails leaves nothing; one whose program is killed leaves a
  * directory that no open takes for a root.
+ *
+ * Schemas: query_json root-copy-query, out_json root-copy.
  *
  * Errors: EINVALID (query_json; the directory lies in the root), ECONFLICT (the directory holds something), ECALLBACK,
  * ECANCELLED, ETIMEOUT, EIO (disk full).
@@ -2041,8 +2180,10 @@ coracle_status coracle_root_copy(coracle *c,
  * free it with coracle_free. Progress records go to op. Ids of images stay; objects that are in the root already stay as they
  * are.
  *
- * Errors: EINVALID (query_json), ENOT_FOUND (no such directory, a name without an object), ECONFLICT (a dockerd runs on the
- * directory), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full, no such socket).
+ * Schemas: query_json docker-import-query, out_json docker-import.
+ *
+ * Errors: EINVALID (query_json), ENOT_FOUND (no such directory, a name without an object), ECONFLICT (a dockerd runs
+ * on the directory), ECALLBACK, ECANCELLED, ETIMEOUT (op), EIO (no such socket).
  *
  * Threads: any; the callbacks come on the calling thread. Blocks: until all is taken, or op ends it. Since: 0.1.
  */
@@ -2069,7 +2210,9 @@ coracle_status coracle_root_import_docker(coracle *c,
  * writes to the descriptor of coracle_stream_fd go to the process's stdin. Of requests with CORACLE_OP_NONBLOCK 12 run at a
  * time; a request that waits for a container is better made by coracle_container_wait, which takes no thread.
  *
- * Errors: EINVALID (an argument), ECANCELLED, ETIMEOUT, ECALLBACK (op), EIO (no descriptor or thread left).
+ * Schemas: headers_json string-map.
+ *
+ * Errors: EINVALID (an argument), ECANCELLED, ETIMEOUT (op), EIO (no descriptor is left).
  *
  * Threads: any. Blocks: until the answer begins, or op ends it. Since: 0.1.
  */
@@ -2091,7 +2234,7 @@ coracle_status coracle_http_request(coracle *c,
  * *out_fd: a connected stream socket (close-on-exec), the caller's to close, which ends it; -1 on failure. It is served
  * by a thread of the library.
  *
- * Errors: EIO (no descriptor or thread left).
+ * Errors: EIO (no descriptor is left).
  *
  * Threads: any. Blocks: no. Since: 0.1.
  */
@@ -2106,8 +2249,10 @@ coracle_status coracle_http_connect(coracle *c, int32_t *out_fd, coracle_error *
  * Unix or TCP, as systemd passes them; the library takes duplicates, the caller's stay the caller's. *out: the server; end it
  * with coracle_http_server_free. The engine stays open as long as the server serves.
  *
- * Errors: EINVALID (no address and no socket, a descriptor that does not listen, TCP without "InsecureTcp"), ECONFLICT (a
- * server listens there already), EIO.
+ * Schemas: options_json http-serve-options.
+ *
+ * Errors: EINVALID (no address and no socket, a descriptor that does not listen, TCP without "InsecureTcp"), ECONFLICT
+ * (a server listens there already), EIO (an address cannot be used).
  *
  * Threads: any. Blocks: no. Since: 0.1.
  */
@@ -2123,6 +2268,10 @@ coracle_status coracle_http_serve(coracle *c,
  *
  * *out_json: an array of texts, the sockets that were handed over first; free it with coracle_free.
  *
+ * Schemas: out_json string-list.
+ *
+ * Errors: none but those of every function.
+ *
  * Threads: any. Blocks: no. Since: 0.1.
  */
 coracle_status coracle_http_server_addresses(coracle_http_server *s, char **out_json, coracle_error **err);
@@ -2131,7 +2280,7 @@ coracle_status coracle_http_server_addresses(coracle_http_server *s, char **out_
  * Ends serving. Nothing is accepted any more and idle connections are closed; answers under way have grace_ms to come to
  * their end; the rest (streams, attached terminals) is cut then. A second call finds the server ended.
  *
- * Errors: EINVALID (grace_ms is below 0).
+ * Errors: EINVALID (grace_ms is below 0), ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: up to grace_ms and some seconds more. Since: 0.1.
  */

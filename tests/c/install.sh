@@ -16,13 +16,14 @@ ln -s "$(tools/target-dir)" "$work/target"
 must env CARGO_TARGET_DIR="$work/target" make -s install PROFILE=dev DIST="$work/dist" PREFIX=$prefix DESTDIR="$tree"
 # Nothing is anywhere else, nothing in the tree names where it was staged or built.
 must test "$(cd "$tree" && find . -mindepth 2 -maxdepth 2)" = ./opt/coracle
-must test "$(cd "$tree$prefix" && find . ! -type d ! -name 'coracle-*.1' ! -name 'coracle_*.3' | LC_ALL=C sort | tr '\n' ' ')" = \
+must test "$(cd "$tree$prefix" && find . ! -type d ! -name 'coracle-*.1' ! -name 'coracle_*.3' ! -path './share/coracle/schema/*.json' | LC_ALL=C sort | tr '\n' ' ')" = \
   "./bin/coracle ./include/coracle.h ./lib/libcoracle.a ./lib/libcoracle.so ./lib/libcoracle.so.1 ./lib/$(
     basename "$(realpath "$work/dist/libcoracle.so")") ./lib/pkgconfig/coracle.pc ./share/bash-completion/completions/coracle $(
     : )./share/fish/vendor_completions.d/coracle.fish ./share/man/man1/coracle.1 ./share/zsh/site-functions/_coracle "
 must test -s "$tree$prefix/share/man/man1/coracle-run.1"
 # A page for each function of the header.
 must test "$(find "$tree$prefix/share/man/man3" -name 'coracle_*.3' -size +0 | wc -l)" = "$(grep -c '^    coracle_' ffi/coracle.map)"
+must diff -r include/schema "$tree$prefix/share/coracle/schema"
 must cmp include/coracle.h "$tree$prefix/include/coracle.h"
 must test "$(grep -c "$work" "$tree$prefix/lib/pkgconfig/coracle.pc")" = 0
 must test -L "$tree$prefix/lib/libcoracle.so"

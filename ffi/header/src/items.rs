@@ -61,6 +61,33 @@ impl Item {
     pub fn comment(&self) -> &str {
         self.text.split_once("*/\n").map(|(comment, _)| comment).unwrap_or_default()
     }
+
+    /// The paragraphs of the comment, each on one line.
+    pub fn paragraphs(&self) -> Vec<String> {
+        let text: Vec<&str> = self
+            .comment()
+            .lines()
+            .map(|line| line.trim().trim_start_matches("/**").trim_end_matches("*/").trim_start_matches('*').trim())
+            .collect();
+        let joined = text.split(|line| line.is_empty()).map(|lines| lines.join(" "));
+        joined.filter(|paragraph| !paragraph.is_empty()).collect()
+    }
+
+    /// The arguments of a function: the name and the type of each.
+    pub fn arguments(&self) -> Vec<(String, String)> {
+        let declared = self.declaration().split_whitespace().collect::<Vec<_>>().join(" ");
+        let list = declared.split_once('(').and_then(|(_, rest)| rest.rsplit_once(')')).map_or("", |(list, _)| list);
+        let split = |argument: &str| {
+            let name = argument.rsplit([' ', '*']).next()?.to_owned();
+            Some((name.clone(), argument.strip_suffix(&name)?.trim().to_owned()))
+        };
+        list.split(',').map(str::trim).filter(|argument| *argument != "void").filter_map(split).collect()
+    }
+
+    /// The type of the answer of a function.
+    pub fn answer(&self) -> &str {
+        self.declaration().split_once(&self.name).map_or("", |(answer, _)| answer.trim())
+    }
 }
 
 /// The name that a declaration gives: after `#define`, in `(*name)`, before the list of arguments, or at the end.

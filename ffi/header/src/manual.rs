@@ -14,7 +14,7 @@ pub fn write(functions: &[&Item], directory: &Path) -> std::io::Result<()> {
 
 /// A page: the function's summary, declaration, description, errors, and its rules for threads and blocking.
 fn page(function: &Item) -> String {
-    let paragraphs = paragraphs(function.comment());
+    let paragraphs = function.paragraphs();
     let name = &function.name;
     let summary = paragraphs.first().map_or("", |text| first_sentence(text));
     let mut page = format!(
@@ -39,16 +39,6 @@ fn page(function: &Item) -> String {
     }
     page += ".SH SEE ALSO\nThe rules for all functions (handles, texts, documents, threads, errors) stand at the beginning of\n.IR coracle.h .\n";
     page
-}
-
-/// The paragraphs of a comment, each on one line.
-fn paragraphs(comment: &str) -> Vec<String> {
-    let text: Vec<&str> = comment
-        .lines()
-        .map(|line| line.trim().trim_start_matches("/**").trim_end_matches("*/").trim_start_matches('*').trim())
-        .collect();
-    let joined = text.split(|line| line.is_empty()).map(|lines| lines.join(" "));
-    joined.filter(|paragraph| !paragraph.is_empty()).collect()
 }
 
 fn first_sentence(text: &str) -> &str {
