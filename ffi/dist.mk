@@ -1,7 +1,7 @@
 # The C ABI: libraries, header, installation. Included by the Makefile at the top, from where it runs.
 #
 # make libcoracle      the shipped libraries, in target/dist/
-# make header          include/coracle.h, include/schema and ffi/coracle.map from the source
+# make header          include/coracle.h, include/schema, docs/reference and ffi/coracle.map from the source
 # make header-check    whether all are current, and CHANGELOG.md mentions each change since tests/abi/baseline
 # make header-baseline tests/abi/baseline from the source, with a release: symbols, layouts, numbers, declarations
 # make symbols-check   whether the libraries give out what the header says and nothing else

@@ -55,6 +55,10 @@
  * Blocking. "Blocks: no": the function returns without waiting for I/O. "Blocks: disk": it may wait for the disk. A
  * function that may wait longer takes a coracle_op, which can cancel the call or set a deadline. With NULL in its place
  * the call waits without a deadline. With an operation that has CORACLE_OP_NONBLOCK the call does not wait: see there.
+ * A function that says "Blocks: until ..., or op ends it" observes its operation while it lasts; one that takes an operation and
+ * says anything else looks at it before it begins, and then comes to its end, so that it leaves nothing half done. Two functions
+ * that may wait take no operation: coracle_open waits for the disk alone, so a program with a poll loop opens its roots before
+ * the loop or on a thread; coracle_events_next has a timeout, a descriptor to poll, and returns when its events are freed.
  *
  * Errors. "Errors:" in a function's comment lists the errors of the function, without CORACLE_; "(op)" stands behind those
  * with which an operation ends the call. Besides, every function that takes a handle may answer EINVALID (an argument is NULL
@@ -631,7 +635,7 @@ void coracle_op_free(coracle_op *op);
  * Errors: EINVALID (a field, named), ENOT_FOUND (image), ECONFLICT (name; nobody holds its lease), EUNSUPPORTED (a
  * field that is not supported), ECANCELLED, ETIMEOUT (op).
  *
- * Threads: any. Blocks: disk, or op. Since: 0.1.
+ * Threads: any. Blocks: disk. Since: 0.1.
  */
 coracle_status coracle_container_create(coracle *c,
                                         const char *name,

@@ -78,7 +78,7 @@ pub unsafe extern "C" fn coracle_container_list(
 /// Errors: EINVALID (a field, named), ENOT_FOUND (image), ECONFLICT (name; nobody holds its lease), EUNSUPPORTED (a
 /// field that is not supported), ECANCELLED, ETIMEOUT (op).
 ///
-/// Threads: any. Blocks: disk, or op. Since: 0.1.
+/// Threads: any. Blocks: disk. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_container_create(
     c: *mut coracle,

@@ -20,13 +20,16 @@ fi
 CORACLE_LIBRARY=$(realpath "$CORACLE_LIBRARY") image=$(realpath "$image")
 cargo run -q -p coracle-header -- --surface >"$CORACLE_SURFACE"
 
+status=0
 # Networks and mounts of a host of their own, with a registry.
-mkdir "$work/errors"
-unshare --net --mount tests/c/with-registry "$work/registry" timeout 1800 python3 tests/surface/errors.py "$work/errors" "$image"
-mkdir "$work/documents"
-unshare --net --mount tests/c/with-registry "$work/registry2" timeout 1800 python3 tests/surface/documents.py "$work/documents" "$image"
+for program in errors documents; do
+  mkdir "$work/$program"
+  unshare --net --mount tests/c/with-registry "$work/registry-$program" \
+    timeout 1800 python3 "tests/surface/$program.py" "$work/$program" "$image" || status=1
+done
 
 # The structs and symbols of the last release.
 cargo run -q -p coracle-header -- --layouts >"$work/layouts.c"
-gcc -std=c11 -Iinclude -fsyntax-only "$work/layouts.c"
-python3 tests/surface/abi.py "$CORACLE_LIBRARY" tests/abi/baseline CHANGELOG.md
+gcc -std=c11 -Iinclude -fsyntax-only "$work/layouts.c" || status=1
+python3 tests/surface/abi.py "$CORACLE_LIBRARY" tests/abi/baseline CHANGELOG.md || status=1
+exit "$status"

@@ -13,6 +13,7 @@
 mod errors;
 mod items;
 mod manual;
+mod reference;
 mod schema;
 mod sections;
 mod surface;
@@ -32,6 +33,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let mut files = vec![(top.join("include/coracle.h"), text), (ffi.join("coracle.map"), map(&functions))];
     let schemas = schema::all(top)?;
     files.extend(schemas.into_iter().map(|(name, text)| (top.join(SCHEMAS).join(name), text)));
+    let pages = reference::pages(&header);
+    files.extend(pages.into_iter().map(|(name, text)| (top.join(REFERENCE).join(name), text)));
     let baseline = top.join("tests/abi/baseline");
     let mut wrong = undocumented(&functions);
     wrong.extend(errors::unlisted(&functions, &header.items));
@@ -44,7 +47,9 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         }
         ["--surface"] => return print_surface(&functions, &header.items),
         ["--check"] => {
-            wrong.extend(strangers(&top.join(SCHEMAS), &files)?);
+            for made in [SCHEMAS, REFERENCE] {
+                wrong.extend(strangers(&top.join(made), &files)?);
+            }
             let stale = files.iter().filter(|(path, text)| std::fs::read_to_string(path).ok().as_ref() != Some(text));
             wrong.extend(stale.map(|(path, _)| format!("{} is not current: run `make header`", path.display())));
             if let Ok(before) = std::fs::read_to_string(&baseline) {
@@ -68,6 +73,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
 
 /// Where the schemas are.
 const SCHEMAS: &str = "include/schema";
+/// Where the reference is.
+const REFERENCE: &str = "docs/reference";
 
 fn write(files: &[(PathBuf, String)]) -> std::io::Result<()> {
     for (path, text) in files {

@@ -12,14 +12,18 @@ const CONTENTS: &str = " * CONTENTS\n";
 /// How wide a section's head is.
 const WIDTH: usize = 110;
 
-struct Section {
-    title: &'static str,
+/// A block of the header: a noun with its types, constants and functions.
+pub struct Section {
+    /// The title in the section's head.
+    pub title: &'static str,
     /// One or two sentences below the head.
-    about: &'static str,
-    items: &'static [&'static str],
+    pub about: &'static str,
+    /// The names of its items, in their order.
+    pub items: &'static [&'static str],
 }
 
-const SECTIONS: &[Section] = &[
+/// All sections, in the header's order.
+pub const SECTIONS: &[Section] = &[
     Section {
         title: "Status codes and errors",
         about: "A function answers with a status code. Its error object, if the caller asked for one, says more.",
@@ -329,6 +333,11 @@ pub fn arrange(header: &Header) -> Result<String, Box<dyn Error>> {
     }
     let (top, rest) = header.before.split_once(CONTENTS).ok_or("cbindgen.toml: no line for the contents")?;
     Ok(format!("{top}{}{rest}{body}\n{}", contents(), header.after))
+}
+
+/// The items of a section.
+pub fn items<'h>(section: &Section, header: &'h Header) -> Vec<&'h Item> {
+    section.items.iter().filter_map(|name| header.items.iter().find(|item| item.name == *name)).collect()
 }
 
 /// A section's head: its number and title in a rule, and the sentences about the section.
