@@ -3,7 +3,7 @@
 use crate::answer::{Answer, Outs};
 use crate::arg::{self, Out};
 use crate::begun::Wait;
-use crate::call::{Run, call, wait, work};
+use crate::call::{Run, Work, call, wait, work};
 use crate::entry::Outcome;
 use crate::op::Using;
 use crate::query::Query;

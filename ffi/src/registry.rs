@@ -109,7 +109,7 @@ pub unsafe extern "C" fn coracle_registry_inspect(
     err: *mut *mut coracle_error,
 ) -> coracle_status {
     call(c, Access::Read, op, Outs::none().json(out_json), err, &mut |root| {
-        let (engine, name, auth) = (root.engine().clone(), arg::owned(r#ref, "ref")?, auth(auth_json)?);
+        let (engine, name, auth) = (root.engine().clone(), arg::owned(r#ref, "ref")?, auth(auth_json, root.lenient())?);
         let ask = move |using: &Using| {
             Answer::document(&using.done(engine.distribution_inspect(&name, &auth, using.op()))?)
         };
