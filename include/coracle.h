@@ -762,6 +762,8 @@ coracle_status coracle_container_stop(coracle *c,
  *
  * Returns CORACLE_UNCHANGED if the container does not run.
  *
+ * Schemas: how_json container-stop.
+ *
  * Errors: ENOT_FOUND, EINVALID (how_json), ECANCELLED, ETIMEOUT, ECALLBACK (op; the signal was sent).
  *
  * Threads: any. Blocks: until it ended, or op ends it. Since: 0.1.
@@ -791,7 +793,10 @@ coracle_status coracle_container_restart(coracle *c,
  *
  * how_json: as for coracle_container_stop_with.
  *
- * Errors: as coracle_container_stop_with and coracle_container_start.
+ * Schemas: how_json container-stop.
+ *
+ * Errors: ENOT_FOUND, EINVALID (how_json; its command is not there, or cannot run), ECANCELLED, ETIMEOUT, ECALLBACK
+ * (op; the signal was sent).
  *
  * Threads: any. Blocks: until it runs again, or op ends it. Since: 0.1.
  */
@@ -1777,8 +1782,10 @@ coracle_status coracle_image_search(coracle *c,
  * ref, auth_json: as for coracle_image_pull. *out_json: the document of GET /distribution/{name}/json: "Descriptor" (media
  * type, digest and size of the manifest, or of the list of manifests) and "Platforms"; free it with coracle_free.
  *
- * Errors: ENOT_FOUND (no such image, or no access), EUNAUTHORIZED, EINVALID (ref), EUNSUPPORTED (a library built without
- * TLS), ECANCELLED, ETIMEOUT, ECALLBACK (op).
+ * Schemas: auth_json credentials, out_json distribution.
+ *
+ * Errors: ENOT_FOUND (no such image, or no access), EUNAUTHORIZED (credentials are needed), EINVALID (ref, auth_json),
+ * ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: until the registry answers, or op ends it. Since: 0.1.
  */
@@ -1874,7 +1881,9 @@ coracle_status coracle_volume_remove(coracle *c, const char *name, coracle_op *o
  * "all":["true"] also those with a name, "label" and "label!". *out_json: an object with "VolumesDeleted" (a list of names)
  * and "SpaceReclaimed" in bytes; free it with coracle_free.
  *
- * Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT, ECALLBACK (op). Objects that were removed before an error stay removed.
+ * Schemas: filters_json filters, out_json volume-prune.
+ *
+ * Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT (op). Objects that were removed before an error stay removed.
  *
  * Threads: any. Blocks: disk, or op. Since: 0.1.
  */
@@ -1988,7 +1997,9 @@ coracle_status coracle_network_remove(coracle *c, const char *id, coracle_op *op
  * filters_json: NULL, or an object of lists: "until" (Unix seconds, RFC 3339 or a time before now: networks that are younger
  * stay), "label" and "label!". *out_json: an object with "NetworksDeleted" (a list of names); free it with coracle_free.
  *
- * Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT, ECALLBACK (op). Objects that were removed before an error stay removed.
+ * Schemas: filters_json filters, out_json network-prune.
+ *
+ * Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT (op). Objects that were removed before an error stay removed.
  *
  * Threads: any. Blocks: disk; until plugins of drivers answer. Since: 0.1.
  */
@@ -2043,7 +2054,9 @@ coracle_status coracle_engine_info(coracle *c, coracle_op *op, char **out_json, 
  * *out_json: an object with "LayersSize" (bytes of all layers, each counted once), "Images", "Containers" and "Volumes":
  * the documents of their lists with sizes; free it with coracle_free.
  *
- * Errors: EINVALID (query_json), ECANCELLED, ETIMEOUT, ECALLBACK (op).
+ * Schemas: query_json disk-usage-query, out_json disk-usage.
+ *
+ * Errors: EINVALID (query_json), ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: for volumes as long as a walk through their files takes, or until op ends it. Since: 0.1.
  */

@@ -198,6 +198,8 @@ pub unsafe extern "C" fn coracle_container_stop(
 ///
 /// Returns CORACLE_UNCHANGED if the container does not run.
 ///
+/// Schemas: how_json container-stop.
+///
 /// Errors: ENOT_FOUND, EINVALID (how_json), ECANCELLED, ETIMEOUT, ECALLBACK (op; the signal was sent).
 ///
 /// Threads: any. Blocks: until it ended, or op ends it. Since: 0.1.
@@ -262,7 +264,10 @@ pub unsafe extern "C" fn coracle_container_restart(
 ///
 /// how_json: as for coracle_container_stop_with.
 ///
-/// Errors: as coracle_container_stop_with and coracle_container_start.
+/// Schemas: how_json container-stop.
+///
+/// Errors: ENOT_FOUND, EINVALID (how_json; its command is not there, or cannot run), ECANCELLED, ETIMEOUT, ECALLBACK
+/// (op; the signal was sent).
 ///
 /// Threads: any. Blocks: until it runs again, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]

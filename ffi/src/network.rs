@@ -208,7 +208,9 @@ pub unsafe extern "C" fn coracle_network_repair(
 /// filters_json: NULL, or an object of lists: "until" (Unix seconds, RFC 3339 or a time before now: networks that are younger
 /// stay), "label" and "label!". *out_json: an object with "NetworksDeleted" (a list of names); free it with coracle_free.
 ///
-/// Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT, ECALLBACK (op). Objects that were removed before an error stay removed.
+/// Schemas: filters_json filters, out_json network-prune.
+///
+/// Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT (op). Objects that were removed before an error stay removed.
 ///
 /// Threads: any. Blocks: disk; until plugins of drivers answer. Since: 0.1.
 #[unsafe(no_mangle)]

@@ -95,8 +95,10 @@ pub unsafe extern "C" fn coracle_image_push(
 /// ref, auth_json: as for coracle_image_pull. *out_json: the document of GET /distribution/{name}/json: "Descriptor" (media
 /// type, digest and size of the manifest, or of the list of manifests) and "Platforms"; free it with coracle_free.
 ///
-/// Errors: ENOT_FOUND (no such image, or no access), EUNAUTHORIZED, EINVALID (ref), EUNSUPPORTED (a library built without
-/// TLS), ECANCELLED, ETIMEOUT, ECALLBACK (op).
+/// Schemas: auth_json credentials, out_json distribution.
+///
+/// Errors: ENOT_FOUND (no such image, or no access), EUNAUTHORIZED (credentials are needed), EINVALID (ref, auth_json),
+/// ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: until the registry answers, or op ends it. Since: 0.1.
 #[unsafe(no_mangle)]

@@ -39,7 +39,9 @@ pub unsafe extern "C" fn coracle_engine_info(
 /// *out_json: an object with "LayersSize" (bytes of all layers, each counted once), "Images", "Containers" and "Volumes":
 /// the documents of their lists with sizes; free it with coracle_free.
 ///
-/// Errors: EINVALID (query_json), ECANCELLED, ETIMEOUT, ECALLBACK (op).
+/// Schemas: query_json disk-usage-query, out_json disk-usage.
+///
+/// Errors: EINVALID (query_json), ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: for volumes as long as a walk through their files takes, or until op ends it. Since: 0.1.
 #[unsafe(no_mangle)]

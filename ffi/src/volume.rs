@@ -115,7 +115,9 @@ pub unsafe extern "C" fn coracle_volume_remove(
 /// "all":["true"] also those with a name, "label" and "label!". *out_json: an object with "VolumesDeleted" (a list of names)
 /// and "SpaceReclaimed" in bytes; free it with coracle_free.
 ///
-/// Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT, ECALLBACK (op). Objects that were removed before an error stay removed.
+/// Schemas: filters_json filters, out_json volume-prune.
+///
+/// Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT (op). Objects that were removed before an error stay removed.
 ///
 /// Threads: any. Blocks: disk, or op. Since: 0.1.
 #[unsafe(no_mangle)]

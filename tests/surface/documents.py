@@ -105,6 +105,9 @@ def containers(c: c_void_p, image: str) -> None:
     good("coracle_exec_inspect", c=c, id=exec_id)
     query = {"repo": "made", "tag": "1", "comment": "x", "pause": True, "changes": ["ENV A=c"]}
     good("coracle_container_commit", c=c, id=full, query_json=query, config_json={"Env": ["B=c"], "Labels": {"c": "d"}})
+    good("coracle_container_restart_with", c=c, id=full, how_json={"signal": "KILL"})
+    good("coracle_container_stop_with", c=c, id=full, how_json={"signal": "9", "grace_ms": 1000})
+    good("coracle_container_start", c=c, id=full)
     good("coracle_container_kill", c=c, id=full)
     good("coracle_container_wait", c=c, id=full)
     good("coracle_container_inspect", c=c, id=full)
@@ -126,10 +129,14 @@ def images(c: c_void_p, image: str) -> None:
     good("coracle_image_push", c=c, ref="localhost:5000/busybox:1", auth_json=login)
     good("coracle_image_pull", c=c, ref="localhost:5000/busybox:1", auth_json=login)
     good("coracle_registry_auth", c=c, auth_json=login)
+    good("coracle_registry_inspect", c=c, ref="localhost:5000/busybox:1", auth_json=login)
     good("coracle_image_search", c=c, query_json={"term": "localhost:5000/busybox", "limit": 5, "filters": {}})
     good("coracle_image_remove", c=c, ref="localhost:5000/busybox:1")
     good("coracle_image_remove", c=c, ref="imported", flags=NUMBERS["CORACLE_IMAGE_REMOVE_FORCE"])
     good("coracle_image_prune", c=c, filters_json={"dangling": ["true"]})
+    good("coracle_engine_disk_usage", c=c, query_json={"type": ["container", "image", "volume"]})
+    good("coracle_volume_prune", c=c, filters_json={"all": ["true"], "label!": ["a"]})
+    good("coracle_network_prune", c=c, filters_json={"label": {"none": True}})
 
 
 def objects(c: c_void_p) -> None:

@@ -211,6 +211,13 @@ def containers(c: c_void_p, image: str) -> None:
     with refusing() as made:
         expect("ECALLBACK", name, c=c, id=deaf, grace_ms=-1, op=made, detail={"callback": 7})
 
+    for name in ("coracle_container_stop_with", "coracle_container_restart_with"):
+        expect("ENOT_FOUND", name, c=c, id="absent")
+        expect("EINVALID", name, c=c, id=alive, how_json={"signal": "SIGNOTHING"})
+        ends(name, c=c, id=alive, how_json={"grace_ms": -1})
+        with refusing() as made:
+            expect("ECALLBACK", name, c=c, id=deaf, how_json={"grace_ms": -1}, op=made, detail={"callback": 7})
+
     name = "coracle_container_kill"
     expect("ENOT_FOUND", name, c=c, id="absent")
     expect("ECONFLICT", name, c=c, id=asleep)
@@ -520,6 +527,11 @@ def registries(c: c_void_p, image: str) -> None:
     expect("EINVALID", name, c=c, query_json={})
     expect("EUNAUTHORIZED", name, c=c, query_json={"term": f"{here}/secret"})
     ends(name, c=c, query_json={"term": "localhost:5000/x"})
+    name = "coracle_registry_inspect"
+    expect("ENOT_FOUND", name, c=c, ref="localhost:5000/none")
+    expect("EUNAUTHORIZED", name, c=c, ref=f"{here}/secret/x")
+    expect("EINVALID", name, c=c, ref="UPPER")
+    ends(name, c=c, ref="localhost:5000/busybox:1")
     name = "coracle_registry_auth"
     expect("EUNAUTHORIZED", name, c=c, auth_json={"username": "u", "password": "p", "serveraddress": here})
     expect("EINVALID", name, c=c, auth_json={"user": "u"}, detail={"argument": "auth_json", "field": "user"})
@@ -540,6 +552,9 @@ def volumes(c: c_void_p, image: str) -> None:
     user = create(c, image, HostConfig={"Binds": ["used:/used"]})
     expect("ECONFLICT", name, c=c, name="used", detail={"id": user})
     ends(name, c=c, name="absent")
+    name = "coracle_volume_prune"
+    expect("EINVALID", name, c=c, filters_json={"odd": ["x"]})
+    ends(name, c=c, filters_json={"label": ["none"]})
 
 
 def networks(c: c_void_p, image: str) -> None:
@@ -581,12 +596,17 @@ def networks(c: c_void_p, image: str) -> None:
     expect("EFORBIDDEN", name, c=c, id="host")
     expect("EFORBIDDEN", name, c=c, id="net")
     ends(name, c=c, id="net")
+    name = "coracle_network_prune"
+    expect("EINVALID", name, c=c, filters_json={"odd": ["x"]})
+    ends(name, c=c, filters_json={"label": ["none"]})
     for name in ("coracle_network_release", "coracle_network_repair"):
         ends(name, c=c)
 
 
 def system(c: c_void_p, root: Path) -> None:
     ends("coracle_engine_info", c=c)
+    expect("EINVALID", "coracle_engine_disk_usage", c=c, query_json={"type": ["odd"]})
+    ends("coracle_engine_disk_usage", c=c)
     expect("EINVALID", "coracle_engine_reload", c=c, labels_json={}, detail={"argument": "labels_json"})
     with limit(resource.RLIMIT_FSIZE, 0):
         expect("EIO", "coracle_engine_reload", area="event", errno=27, c=c, labels_json=[])

@@ -51,11 +51,15 @@ documents! {
     "container-put-archive-query" In Query("coracle_container_put_archive"), "How to extract an archive.";
     "container-stats" Out Type("ContainerStats"), "A sample of the resources that a container uses.";
     "container-stats-query" In Query("coracle_container_stats"), "How many samples to take.";
+    "container-stop" In Query("how_to_stop"), "How to stop a container.";
     "container-top" Out Type("Top"), "The processes of a container.";
     "container-update" In Body("UPDATE", "UpdateContainer"), "The limits of a container that are to change.";
     "container-updated" Out Type("Updated"), "A container whose limits were changed.";
     "container-wait" Out Type("ContainerWaited"), "The end of a container.";
     "credentials" In Type("RegistryAuth"), "Credentials for a registry.";
+    "disk-usage" Out Type("DiskUsage"), "The bytes that objects take.";
+    "disk-usage-query" In Query("coracle_engine_disk_usage"), "Which objects to count.";
+    "distribution" Out Type("Distribution"), "An image as a registry has it.";
     "docker-import" Out Type("DockerImport"), "The objects that were taken from a dockerd.";
     "docker-import-query" In Type("ImportDocker"), "Where a dockerd's objects are, and which to take.";
     "error-detail" Out Fixed(ERROR_DETAIL), "Facts about an error, for programs.";
@@ -88,6 +92,7 @@ documents! {
     "network-disconnect" In Body("NETWORK_DISCONNECT", "DisconnectNetwork"), "A container that is to be disconnected.";
     "network-list" Out Type("Vec<NetworkDetail>"), "Networks.";
     "network-list-query" In Query("coracle_network_list"), "Which networks to list.";
+    "network-prune" Out Type("PrunedNetworks"), "The networks that a prune removed.";
     "open-config" In Type("Config"), "The settings with which a root is opened.";
     "path-stat" Out Type("PathStat"), "A file of a container.";
     "progress" Out Type("Progress"), "A step of a call that lasts.";
@@ -103,6 +108,7 @@ documents! {
     "volume-create" In Body("CREATE_VOLUME", "CreateVolume"), "A volume that is to be created.";
     "volume-list" Out Type("VolumeList"), "Volumes.";
     "volume-list-query" In Query("coracle_volume_list"), "Which volumes to list.";
+    "volume-prune" Out Type("PrunedVolumes"), "The volumes that a prune removed.";
 }
 
 const BUILD_INFO: &str = r#"{"type": "object", "required": ["version", "os", "arch", "debug"], "properties": {
