@@ -110,13 +110,13 @@ typedef int32_t coracle_status;
 /** Success. */
 #define CORACLE_OK 0
 
-/** Success: the stream or the events have ended; nothing was put out. */
+/** Success: the stream or the events have ended, and nothing was given. */
 #define CORACLE_DONE 1
 
-/** Success: nothing is there yet; the timeout passed. */
+/** Success: there is nothing yet: the timeout passed, or the call was begun (CORACLE_OP_NONBLOCK). */
 #define CORACLE_AGAIN 2
 
-/** Success: it was so already (HTTP 304). */
+/** Success: the object was in that state before the call (HTTP 304). */
 #define CORACLE_UNCHANGED 3
 
 /** A parameter or document is wrong (HTTP 400). */
@@ -125,7 +125,7 @@ typedef int32_t coracle_status;
 /** Credentials are missing or refused (HTTP 401). */
 #define CORACLE_EUNAUTHORIZED (-7002)
 
-/** Not permitted on this object (HTTP 403). */
+/** The operation is not permitted on this object (HTTP 403). */
 #define CORACLE_EFORBIDDEN (-7003)
 
 /** No such container, image, exec instance or file (HTTP 404). */
@@ -137,13 +137,13 @@ typedef int32_t coracle_status;
 /** The engine failed (HTTP 500). */
 #define CORACLE_EINTERNAL (-7006)
 
-/** Not built, or not supported by this kernel (HTTP 501). */
+/** The feature is not built in, or this kernel does not support it (HTTP 501). */
 #define CORACLE_EUNSUPPORTED (-7007)
 
 /** Something needed is not there now (HTTP 503). */
 #define CORACLE_EUNAVAILABLE (-7008)
 
-/** The operating system said no; coracle_error_errno says why. */
+/** The operating system refused; coracle_error_errno has its error number. */
 #define CORACLE_EIO (-7009)
 
 /** Memory ran out. */
@@ -161,7 +161,7 @@ typedef int32_t coracle_status;
 /** This process is a fork of the one that made the handle. */
 #define CORACLE_EFORKED (-7014)
 
-/** A defect of the library, caught; the engine's handle then only reads. */
+/** The library has a defect, which was caught; from then on the engine's handle only reads. */
 #define CORACLE_EPANIC (-7015)
 
 /** A handle is closed, of another type, or in use where it must not be. */
@@ -174,17 +174,17 @@ typedef int32_t coracle_status;
 #define CORACLE_ENOT_ACCEPTABLE (-7018)
 
 /**
- * A code's name, such as "NOT_FOUND" for CORACLE_ENOT_FOUND; "UNKNOWN" for a foreign number. Borrowed, valid for ever.
+ * Gets a code's name, such as "NOT_FOUND" for CORACLE_ENOT_FOUND; "UNKNOWN" for a foreign number. Borrowed, valid for ever.
  *
  * Threads: any. Blocks: no. Since: 0.1.
  */
 const char *coracle_status_name(coracle_status s);
 
-/** The reason of a failure; owned by the caller, freed with coracle_error_free. */
+/** The reason for a failure. The caller owns it, and frees it with coracle_error_free. */
 typedef struct coracle_error coracle_error;
 
 /**
- * The error's code: CORACLE_E...
+ * Gets the error's code: CORACLE_E...
  *
  * Returns CORACLE_OK for NULL.
  *
@@ -193,7 +193,7 @@ typedef struct coracle_error coracle_error;
 coracle_status coracle_error_code(const coracle_error *e);
 
 /**
- * The HTTP status that the error has on the wire, such as 404.
+ * Gets the HTTP status of the error, such as 404.
  *
  * Returns 0 for NULL.
  *
@@ -202,14 +202,14 @@ coracle_status coracle_error_code(const coracle_error *e);
 int32_t coracle_error_http_status(const coracle_error *e);
 
 /**
- * The kernel's error number, where the kernel said no; else 0.
+ * Gets the kernel's error number if the kernel refused something, else 0.
  *
  * Threads: any. Blocks: no. Since: 0.1.
  */
 int32_t coracle_error_errno(const coracle_error *e);
 
 /**
- * The part of the engine that failed: "launch", "network", "store", ..., or the object of the function that was called:
+ * Gets the part of the engine that failed: "launch", "network", "store", ..., or the object of the function that was called:
  * "container", "image", "root", ...; never empty, never NULL.
  *
  * The text is the error's: valid until coracle_error_free.
@@ -219,7 +219,7 @@ int32_t coracle_error_errno(const coracle_error *e);
 const char *coracle_error_area(const coracle_error *e);
 
 /**
- * One line for a person, the same that an HTTP answer carries; never NULL.
+ * Gets one line of text for a person: the message of the HTTP answer; never NULL.
  *
  * The text is the error's: valid until coracle_error_free.
  *
@@ -228,7 +228,7 @@ const char *coracle_error_area(const coracle_error *e);
 const char *coracle_error_message(const coracle_error *e);
 
 /**
- * A JSON object with further facts for programs: "argument" (the name of an argument that is wrong), "field" (the path of a
+ * Gets a JSON object with further facts for programs: "argument" (the name of an argument that is wrong), "field" (the path of a
  * member of that document, such as "HostConfig.Binds[1]"), "limit" (the bound that a value is beyond), "id" (of the object that
  * is in the way), "callback" (the number that a callback returned), "exitCode" (of a command of a build), "place" (of a defect).
  * "{}" if there are none.
@@ -250,7 +250,7 @@ void coracle_error_free(coracle_error *e);
 
 /* == 2. The library =========================================================================================
  *
- * The library's version and features, the end of strings that it gave, its log. None needs a root.
+ * The version and the features of the library, its log, and the end of texts that it gave. No function here needs a root.
  */
 
 /** The version of this header, for the preprocessor; coracle_version tells that of the library. */
@@ -273,21 +273,21 @@ void coracle_error_free(coracle_error *e);
   (CORACLE_VERSION_NUMBER >= (major) * 65536 + (minor) * 256 + (patch))
 
 /**
- * The library's version: major * 65536 + minor * 256 + patch.
+ * Gets the library's version: major * 65536 + minor * 256 + patch.
  *
  * Threads: any. Blocks: no. Since: 0.1.
  */
 uint32_t coracle_version(void);
 
 /**
- * The library's version as text, such as "0.1.0". Borrowed, valid for ever.
+ * Gets the library's version as text, such as "0.1.0". Borrowed, valid for ever.
  *
  * Threads: any. Blocks: no. Since: 0.1.
  */
 const char *coracle_version_string(void);
 
 /**
- * How the library was built: a JSON object with "version", "os", "arch", "debug". Borrowed, valid for ever.
+ * Tells how the library was built: a JSON object with "version", "os", "arch", "debug". Borrowed, valid for ever.
  *
  * Schemas: answer build-info.
  *
@@ -313,7 +313,7 @@ int32_t coracle_has_feature(const char *name);
  */
 void coracle_free(void *p);
 
-/** Releases `user` when the library does not need it any more; NULL where nothing is to be released. */
+/** Releases `user` when the library no longer needs it; NULL if nothing is to be released. */
 typedef void (*coracle_drop_fn)(void *user);
 
 /** Takes a message of the library; may be called from any thread, and must not call the library. */
@@ -939,7 +939,7 @@ coracle_status coracle_container_prune(coracle *c,
 coracle_status coracle_container_list(coracle *c, const char *query_json, char **out_json, coracle_error **err);
 
 /**
- * Everything about one container.
+ * Describes one container in full.
  *
  * id: name, id, or the beginning of an id that no other container has; so in every function. with_size: other than 0: the
  * document has "SizeRw" and "SizeRootFs". *out_json: the document of GET /containers/{id}/json; free it with coracle_free.
@@ -957,7 +957,8 @@ coracle_status coracle_container_inspect(coracle *c,
                                          coracle_error **err);
 
 /**
- * A container's launch in words, one line a step, with the kernel's answer to the step at which the last start failed.
+ * Describes a container's launch in words, one line a step, with the kernel's answer to the step at which the last start
+ * failed.
  *
  * *out_json: an object with "Id", "Name", "Steps" (a list of {"Number", "Text"}, and "Failed" where it failed), "Error" (why the
  * last start failed, or ""), "FailedStep", "Errno" (0: none) and "ErrnoName"; free it with coracle_free.
@@ -1220,7 +1221,7 @@ coracle_status coracle_session_close_stdin(coracle_session *s,
                                            coracle_error **err);
 
 /**
- * The session's end of a stream, for poll and its kin, or to be read or written directly: stdin is a socket (send with
+ * Gets the session's end of a stream, for poll and its kin, or to be read or written directly: stdin is a socket (send with
  * MSG_NOSIGNAL), stdout and stderr are pipes.
  *
  * Borrowed: valid until it is taken or the session freed. Returns a code below 0 where the session does not have it
@@ -1230,7 +1231,8 @@ coracle_status coracle_session_close_stdin(coracle_session *s,
  *
  * Threads: any. Blocks: no. Since: 0.1.
  */
-int32_t coracle_session_fd(coracle_session *s, int32_t channel);
+int32_t coracle_session_fd(coracle_session *s,
+                           int32_t channel);
 
 /**
  * Transfers a stream's descriptor to the caller, who must close the descriptor. The session no longer has that stream.
@@ -1317,7 +1319,7 @@ int64_t coracle_stream_read(coracle_stream *s, void *buf, size_t len, coracle_op
 coracle_status coracle_stream_next(coracle_stream *s, coracle_op *op, coracle_frame *out, coracle_error **err);
 
 /**
- * A descriptor that is readable while something may be there to read; for poll and its kin (level-triggered).
+ * Gets a descriptor that is readable while there may be something to read; for poll and its kin (level-triggered).
  *
  * Borrowed: valid until coracle_stream_free. The bytes themselves come by coracle_stream_read or coracle_stream_next.
  * Returns a code below 0 on failure.
@@ -1391,7 +1393,7 @@ coracle_status coracle_exec_wait(coracle *c,
                                  coracle_error **err);
 
 /**
- * Everything about an exec instance.
+ * Describes an exec instance in full.
  *
  * *out_json: the document of GET /exec/{id}/json; free it with coracle_free.
  *
@@ -1430,8 +1432,8 @@ coracle_status coracle_container_logs(coracle *c,
                                       coracle_error **err);
 
 /**
- * How many lines of a log this stream missed so far: its bounds (max-size, max-file) deleted them before they were read.
- * 0 of other streams. A stream that follows a log and is read more slowly than the container writes loses lines, as a
+ * Counts the lines of a log that this stream missed so far: its bounds (max-size, max-file) deleted them before they were
+ * read. Other streams answer 0. A stream that follows a log and is read more slowly than the container writes loses lines, as a
  * container never waits for its readers.
  *
  * Returns a code below 0 on failure.
@@ -1465,7 +1467,7 @@ int64_t coracle_stream_lost(coracle_stream *s);
 coracle_status coracle_events_open(coracle *c, const char *query_json, coracle_events **out, coracle_error **err);
 
 /**
- * A descriptor that is readable while an event may be waiting; for poll and its kin (level-triggered).
+ * Gets a descriptor that is readable while an event may be waiting; for poll and its kin (level-triggered).
  *
  * Borrowed: valid until coracle_events_free; not to be read or closed. Returns a code below 0 on failure.
  *
@@ -1517,7 +1519,7 @@ void coracle_events_free(coracle_events *e);
 coracle_status coracle_image_list(coracle *c, const char *query_json, char **out_json, coracle_error **err);
 
 /**
- * Everything about one image.
+ * Describes one image in full.
  *
  * ref: name, id, digest, or the beginning of an id that no other image has; so in every function. *out_json: the document of
  * GET /images/{name}/json; free it with coracle_free.
@@ -1853,7 +1855,7 @@ coracle_status coracle_volume_create(coracle *c,
 coracle_status coracle_volume_list(coracle *c, const char *query_json, char **out_json, coracle_error **err);
 
 /**
- * Everything about one volume.
+ * Describes one volume in full.
  *
  * *out_json: the document of GET /volumes/{name}; free it with coracle_free.
  *
@@ -1933,7 +1935,7 @@ coracle_status coracle_network_create(coracle *c,
 coracle_status coracle_network_list(coracle *c, const char *query_json, char **out_json, coracle_error **err);
 
 /**
- * Everything about one network.
+ * Describes one network in full.
  *
  * id: its name, its id, or the beginning of its id. *out_json: the document of GET /networks/{id}; free it with
  * coracle_free.
@@ -2245,8 +2247,8 @@ coracle_status coracle_http_request(coracle *c,
                                     coracle_error **err);
 
 /**
- * A private connection that speaks the HTTP API, for clients that bring their own protocol code: no socket to listen
- * on, no path, no port.
+ * Opens a private connection that speaks the HTTP API, for clients with protocol code of their own. There is no listening
+ * socket, no path and no port.
  *
  * *out_fd: a connected stream socket (close-on-exec), the caller's to close, which ends it; -1 on failure. It is served
  * by a thread of the library.
@@ -2255,7 +2257,9 @@ coracle_status coracle_http_request(coracle *c,
  *
  * Threads: any. Blocks: no. Since: 0.1.
  */
-coracle_status coracle_http_connect(coracle *c, int32_t *out_fd, coracle_error **err);
+coracle_status coracle_http_connect(coracle *c,
+                                    int32_t *out_fd,
+                                    coracle_error **err);
 
 /**
  * Serves the HTTP API to others, on a thread of the library.

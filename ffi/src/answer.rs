@@ -1,17 +1,34 @@
 //! The answer of a call, and the places where the caller wants its parts.
 
 use crate::arg::Out;
-use crate::begun::Wait;
-use crate::call::Run;
-use crate::entry::{Failure, Outcome};
+use crate::attached::SessionObject;
+use crate::failure::{Failure, Outcome};
 use crate::handle;
-use crate::session::SessionObject;
-use crate::stream::Stream;
+use crate::reader::Stream;
 use crate::text::Text;
 use crate::types::*;
+use crate::using::Using;
 use engine::{Changed, Session};
 use libc::c_char;
 use serde::Serialize;
+use std::os::fd::RawFd;
+use std::time::Instant;
+
+/// The work of a thread. Boxed: one form for all calls keeps the library small.
+pub(crate) type Run = Box<dyn FnOnce(&Using) -> Outcome<Answer> + Send>;
+
+/// A wait that needs no thread: the taking of the answer goes on with it when its descriptor is readable or its time has come.
+pub(crate) trait Wait: Send {
+    fn fd(&self) -> RawFd;
+    /// When to go on even if nothing is readable.
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+    /// Looks, without waiting; `None`: it is not over.
+    fn step(&mut self) -> Outcome<Option<Answer>>;
+    /// Called when the operation ends before the wait is over.
+    fn give_up(&mut self) {}
+}
 
 /// The answer of a call that may last: a status, and the parts that the call has.
 #[derive(Default)]

@@ -2,14 +2,15 @@
 
 use crate::answer::{Answer, Outs};
 use crate::arg;
-use crate::call::{Work, call, work};
-use crate::entry::Outcome;
-use crate::op::Using;
+use crate::call::call;
+use crate::failure::Outcome;
 use crate::query::Query;
+use crate::reader::{Ending, Stream};
 use crate::root::Access;
 use crate::source::Input;
-use crate::stream::{Ending, Stream};
 use crate::types::*;
+use crate::using::Using;
+use crate::work::{Work, work};
 use coracle_http::Document;
 use engine::model::{CommitContainer, ContainerConfig, PutArchive};
 use libc::{c_char, c_void};

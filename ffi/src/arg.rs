@@ -3,7 +3,7 @@
 //! These functions follow pointers that the header's contract vouches for (NULL, or valid for the call); only entry
 //! points may call them, with the pointers that they were given.
 
-use crate::entry::{Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::text::Text;
 use coracle_http::Document;
 use engine::ErrorKind;

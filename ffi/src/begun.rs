@@ -1,12 +1,13 @@
 //! A call that was begun with an operation that does not block: its way to its answer, and one descriptor to poll for.
 
-use crate::answer::Answer;
-use crate::call::Work;
-use crate::entry::{Area, Failure, Outcome, catch};
-use crate::op::Using;
+use crate::answer::{Answer, Wait};
+use crate::entry::{Area, catch};
+use crate::failure::{Failure, Outcome};
 use crate::pool::{self, Job};
+use crate::reader::eventfd;
 use crate::root::Root;
-use crate::stream::eventfd;
+use crate::using::Using;
+use crate::work::Work;
 use engine::Op;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -40,19 +41,6 @@ enum State {
     /// The call waits for something without a thread; the descriptor is that in the epoll set.
     Waits(Box<dyn Wait>, RawFd),
     Answered(Box<Outcome<Answer>>),
-}
-
-/// A wait that needs no thread: [`Begun::result`] goes on with it when its descriptor is readable or its time has come.
-pub(crate) trait Wait: Send {
-    fn fd(&self) -> RawFd;
-    /// When to go on even if nothing is readable.
-    fn deadline(&self) -> Option<Instant> {
-        None
-    }
-    /// Looks, without waiting; `None`: it is not over.
-    fn step(&mut self) -> Outcome<Option<Answer>>;
-    /// Called when the operation ends before the wait is over.
-    fn give_up(&mut self) {}
 }
 
 impl Begun {
@@ -93,15 +81,20 @@ impl Begun {
         };
         inner.state = State::Queued;
         drop(inner);
-        let queued = pool::submit(Job { begun: self.clone(), root, work });
+        let queued = pool::submit(self.job(root, work));
         if queued.is_err() {
             self.lock().state = State::Idle;
         }
         queued
     }
 
+    fn job(self: &Arc<Begun>, root: Option<Root>, work: Work) -> Job {
+        let (begun, is_long) = (self.clone(), work.is_long());
+        Job { is_long, run: Box::new(move || begun.run(work, root)) }
+    }
+
     /// Runs a call, on a thread of the pool.
-    pub(crate) fn run(&self, work: Work, root: Option<Root>) {
+    fn run(&self, work: Work, root: Option<Root>) {
         let mut inner = self.lock();
         // The call was given up in the line.
         if !matches!(inner.state, State::Queued) {
@@ -210,7 +203,7 @@ impl Begun {
         inner.state = State::Queued;
         self.set_timer(&inner);
         drop(inner);
-        pool::submit(Job { begun: self.clone(), root: None, work }).map(|()| None).inspect_err(|_| {
+        pool::submit(self.job(None, work)).map(|()| None).inspect_err(|_| {
             self.lock().state = State::Idle;
             self.leave_operation();
         })

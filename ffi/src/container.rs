@@ -1,16 +1,16 @@
 //! Containers.
 
-use crate::answer::{Answer, Outs};
+use crate::answer::{Answer, Outs, Run, Wait};
 use crate::arg::{self, Out};
-use crate::begun::Wait;
-use crate::call::{Run, Work, call, wait, work};
-use crate::entry::Outcome;
-use crate::op::Using;
+use crate::call::call;
+use crate::failure::Outcome;
 use crate::query::Query;
+use crate::reader::Stream;
 use crate::root::{Access, with_root};
 use crate::session::io;
-use crate::stream::Stream;
 use crate::types::*;
+use crate::using::Using;
+use crate::work::{Work, wait, work};
 use coracle_http::Document;
 use engine::model::{
     AttachStreams, ContainerWaited, CreateBody, ListContainers, LogQuery, RemoveContainer, StatsQuery, StopContainer,
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn coracle_container_create(
     })
 }
 
-/// Everything about one container.
+/// Describes one container in full.
 ///
 /// id: name, id, or the beginning of an id that no other container has; so in every function. with_size: other than 0: the
 /// document has "SizeRw" and "SizeRootFs". *out_json: the document of GET /containers/{id}/json; free it with coracle_free.
@@ -677,7 +677,8 @@ pub unsafe extern "C" fn coracle_container_attach(
     })
 }
 
-/// A container's launch in words, one line a step, with the kernel's answer to the step at which the last start failed.
+/// Describes a container's launch in words, one line a step, with the kernel's answer to the step at which the last start
+/// failed.
 ///
 /// *out_json: an object with "Id", "Name", "Steps" (a list of {"Number", "Text"}, and "Failed" where it failed), "Error" (why the
 /// last start failed, or ""), "FailedStep", "Errno" (0: none) and "ErrnoName"; free it with coracle_free.

@@ -1,94 +1,12 @@
 //! The frame of every entry point: it catches panics, writes the error argument, and answers a status.
 
-use crate::error::ErrorObject;
+use crate::error_object::ErrorObject;
+use crate::failure::{Failure, Outcome};
 use crate::handle;
 use crate::types::*;
-use engine::{Error, ErrorKind};
-use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Once;
-
-/// A result at the boundary.
-pub(crate) type Outcome<T> = Result<T, Failure>;
-
-/// An error on its way to C.
-#[derive(Debug, Clone)]
-pub(crate) struct Failure {
-    pub(crate) code: coracle_status,
-    pub(crate) http_status: i32,
-    pub(crate) errno: i32,
-    pub(crate) area: &'static str,
-    pub(crate) message: String,
-    /// A JSON object.
-    pub(crate) detail: String,
-}
-
-impl Failure {
-    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Failure {
-        Failure::from(Error::new(kind, message))
-    }
-    /// An argument is wrong. The message begins with the argument's name, which programs find in the detail.
-    pub(crate) fn invalid(message: impl Into<String>) -> Failure {
-        let failure = Failure::new(ErrorKind::Invalid, message);
-        let argument = failure.message.split([' ', ':']).next().unwrap_or_default().to_owned();
-        failure.about(&argument, "")
-    }
-    /// Names the argument, and the field of its document, for programs.
-    pub(crate) fn about(self, argument: &str, field: &str) -> Failure {
-        let failure = self.with("argument", argument);
-        if field.is_empty() { failure } else { failure.with("field", field) }
-    }
-    /// A fact for programs: a member of the detail.
-    fn with(mut self, name: &str, value: impl Into<serde_json::Value>) -> Failure {
-        let mut detail: serde_json::Map<_, _> = serde_json::from_str(&self.detail).unwrap_or_default();
-        detail.insert(name.into(), value.into());
-        self.detail = serde_json::Value::Object(detail).to_string();
-        self
-    }
-    pub(crate) fn misuse(message: impl Into<String>) -> Failure {
-        Failure::new(ErrorKind::Misuse, message)
-    }
-    pub(crate) fn forked(what: &str) -> Failure {
-        let message = format!("this process is a fork of the one that made the {what}: exec before it opens that root");
-        Failure::new(ErrorKind::Forked, message)
-    }
-    /// A callback of the caller answered `number`.
-    pub(crate) fn callback(what: &str, number: i64) -> Failure {
-        Failure::new(ErrorKind::Callback, format!("the {what} callback answered {number}")).with("callback", number)
-    }
-    fn panic(payload: &(dyn Any + Send)) -> Failure {
-        let text = payload.downcast_ref::<&str>().copied();
-        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("panic");
-        let place = PLACE.with(|place| place.take());
-        Failure::new(ErrorKind::Panic, format!("a defect of the library: {text}")).with("place", place)
-    }
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
-        let mut failure = Failure {
-            code: code(error.kind()),
-            http_status: error.http_status().into(),
-            errno: error.raw_os_error().unwrap_or(0),
-            area: error.area(),
-            message: error.message().to_string(),
-            detail: "{}".into(),
-        };
-        let facts = error.facts();
-        for (name, text) in [("field", facts.field), ("id", facts.id)] {
-            if !text.is_empty() {
-                failure = failure.with(name, text);
-            }
-        }
-        for (name, number) in [("limit", facts.limit), ("exitCode", error.exit_code().map(i64::from))] {
-            if let Some(number) = number {
-                failure = failure.with(name, number);
-            }
-        }
-        failure
-    }
-}
 
 /// The part of the engine that an entry point belongs to: an error that names none has this one. The entry points of an object
 /// stand in one file.
@@ -163,7 +81,7 @@ pub(crate) fn enter_void(body: impl FnOnce()) {
 pub(crate) fn catch<T>(body: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
     quiet_panics();
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
-        let failure = Failure::panic(payload.as_ref());
+        let failure = Failure::panic(payload.as_ref(), PLACE.with(|place| place.take()));
         // A payload whose own drop panics must not get out either.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
         crate::log::emit(CORACLE_LOG_ERROR, "panic", &format!("{} {}", failure.message, failure.detail));
@@ -187,29 +105,6 @@ fn write_error(err: *mut *mut coracle_error, value: *mut coracle_error) {
     if !err.is_null() {
         // SAFETY: by the header, `err` is NULL or a place for a pointer.
         unsafe { err.write(value) };
-    }
-}
-
-fn code(kind: ErrorKind) -> coracle_status {
-    match kind {
-        ErrorKind::Invalid => CORACLE_EINVALID,
-        ErrorKind::Unauthorized => CORACLE_EUNAUTHORIZED,
-        ErrorKind::Forbidden => CORACLE_EFORBIDDEN,
-        ErrorKind::NotFound => CORACLE_ENOT_FOUND,
-        ErrorKind::NotAcceptable => CORACLE_ENOT_ACCEPTABLE,
-        ErrorKind::Conflict => CORACLE_ECONFLICT,
-        ErrorKind::Unsupported => CORACLE_EUNSUPPORTED,
-        ErrorKind::Unavailable => CORACLE_EUNAVAILABLE,
-        ErrorKind::Io => CORACLE_EIO,
-        ErrorKind::NoMemory => CORACLE_ENOMEM,
-        ErrorKind::Timeout => CORACLE_ETIMEOUT,
-        ErrorKind::Cancelled => CORACLE_ECANCELLED,
-        ErrorKind::Callback => CORACLE_ECALLBACK,
-        ErrorKind::Forked => CORACLE_EFORKED,
-        ErrorKind::Panic => CORACLE_EPANIC,
-        ErrorKind::Misuse => CORACLE_EMISUSE,
-        ErrorKind::Corrupt => CORACLE_ECORRUPT,
-        _ => CORACLE_EINTERNAL,
     }
 }
 

@@ -1,12 +1,13 @@
 //! Events.
 
 use crate::arg::Out;
-use crate::entry::{Failure, enter, enter_number};
-use crate::error::c_text;
+use crate::entry::{enter, enter_number};
+use crate::failure::Failure;
 use crate::handle::{self, Object};
 use crate::query::Query;
+use crate::reader::only_one;
 use crate::root::{Access, with_root};
-use crate::stream::only_one;
+use crate::text::c_text;
 use crate::types::*;
 use engine::model::EventQuery;
 use engine::{ErrorKind, EventStream, Op};
@@ -76,7 +77,7 @@ pub unsafe extern "C" fn coracle_events_open(
     })
 }
 
-/// A descriptor that is readable while an event may be waiting; for poll and its kin (level-triggered).
+/// Gets a descriptor that is readable while an event may be waiting; for poll and its kin (level-triggered).
 ///
 /// Borrowed: valid until coracle_events_free; not to be read or closed. Returns a code below 0 on failure.
 ///

@@ -1,14 +1,14 @@
 //! Exec: a second process in a running container.
 
-use crate::answer::{Answer, Outs};
+use crate::answer::{Answer, Outs, Wait};
 use crate::arg::{self, Out};
-use crate::begun::Wait;
-use crate::call::{call, wait, work};
-use crate::entry::Outcome;
+use crate::call::call;
+use crate::failure::Outcome;
 use crate::root::{Access, with_root};
 use crate::session::io;
 use crate::text::Text;
 use crate::types::*;
+use crate::work::{wait, work};
 use coracle_http::Document;
 use engine::ExecWait;
 use libc::c_char;
@@ -105,7 +105,7 @@ impl Wait for EndOfExec {
     }
 }
 
-/// Everything about an exec instance.
+/// Describes an exec instance in full.
 ///
 /// *out_json: the document of GET /exec/{id}/json; free it with coracle_free.
 ///

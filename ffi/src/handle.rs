@@ -9,7 +9,7 @@
 //! that left another thread in the middle of an insert. This table is the one piece of process-wide state besides the
 //! log sink; no engine sees another through it.
 
-use crate::entry::{Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 #[cfg(test)]
 use crate::types::*;
 use std::marker::PhantomData;

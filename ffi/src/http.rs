@@ -2,12 +2,13 @@
 
 use crate::answer::{Answer, Outs};
 use crate::arg::{self, Out};
-use crate::call::{Work, call, work};
-use crate::entry::{Failure, Outcome};
-use crate::op::Using;
+use crate::call::call;
+use crate::failure::{Failure, Outcome};
+use crate::reader::{Ending, Stream};
 use crate::root::{Access, with_root};
-use crate::stream::{Ending, Stream};
 use crate::types::*;
+use crate::using::Using;
+use crate::work::{Work, work};
 use coracle_http::{ReplyBody, Router};
 use engine::Op;
 use engine::model::StringMap;
@@ -56,8 +57,8 @@ pub unsafe extern "C" fn coracle_http_request(
     })
 }
 
-/// A private connection that speaks the HTTP API, for clients that bring their own protocol code: no socket to listen
-/// on, no path, no port.
+/// Opens a private connection that speaks the HTTP API, for clients with protocol code of their own. There is no listening
+/// socket, no path and no port.
 ///
 /// *out_fd: a connected stream socket (close-on-exec), the caller's to close, which ends it; -1 on failure. It is served
 /// by a thread of the library.

@@ -3,14 +3,15 @@
 use crate::answer::{Answer, Outs};
 use crate::archive::{Sink, streamed};
 use crate::arg::{self, Out};
-use crate::call::{Work, call, work};
-use crate::entry::{Failure, Outcome};
-use crate::op::Using;
+use crate::call::call;
+use crate::failure::{Failure, Outcome};
 use crate::query::Query;
 use crate::registry::with_credentials;
 use crate::root::{Access, with_root};
 use crate::source::Input;
 use crate::types::*;
+use crate::using::Using;
+use crate::work::{Work, work};
 use engine::Context;
 use engine::model::{BuildImage, ImportImage, ListImages, RemoveImage, Ulimit};
 use libc::{c_char, c_void};
@@ -271,7 +272,7 @@ pub unsafe extern "C" fn coracle_image_prune(
     })
 }
 
-/// Everything about one image.
+/// Describes one image in full.
 ///
 /// ref: name, id, digest, or the beginning of an id that no other image has; so in every function. *out_json: the document of
 /// GET /images/{name}/json; free it with coracle_free.

@@ -1,12 +1,13 @@
 //! The library itself: version, features, names of codes, memory, log sink.
 
 use crate::entry::enter;
+use crate::failure::Failure;
 use crate::types::*;
-use crate::{arg, entry, log};
+use crate::{arg, log};
 use libc::{c_char, c_void};
 use std::ffi::CStr;
 
-/// The library's version: major * 65536 + minor * 256 + patch.
+/// Gets the library's version: major * 65536 + minor * 256 + patch.
 ///
 /// Threads: any. Blocks: no. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -16,7 +17,7 @@ pub unsafe extern "C" fn coracle_version() -> u32 {
         | number(env!("CARGO_PKG_VERSION_PATCH"))
 }
 
-/// The library's version as text, such as "0.1.0". Borrowed, valid for ever.
+/// Gets the library's version as text, such as "0.1.0". Borrowed, valid for ever.
 ///
 /// Threads: any. Blocks: no. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -24,7 +25,7 @@ pub unsafe extern "C" fn coracle_version_string() -> *const c_char {
     static_text(concat!(env!("CARGO_PKG_VERSION"), "\0"))
 }
 
-/// How the library was built: a JSON object with "version", "os", "arch", "debug". Borrowed, valid for ever.
+/// Tells how the library was built: a JSON object with "version", "os", "arch", "debug". Borrowed, valid for ever.
 ///
 /// Schemas: answer build-info.
 ///
@@ -105,7 +106,7 @@ const FEATURES: [&str; 23] = [
     "wait",
 ];
 
-/// A code's name, such as "NOT_FOUND" for CORACLE_ENOT_FOUND; "UNKNOWN" for a foreign number. Borrowed, valid for ever.
+/// Gets a code's name, such as "NOT_FOUND" for CORACLE_ENOT_FOUND; "UNKNOWN" for a foreign number. Borrowed, valid for ever.
 ///
 /// Threads: any. Blocks: no. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -169,7 +170,7 @@ pub unsafe extern "C" fn coracle_set_log(
 ) -> coracle_status {
     enter(err, || {
         if !(CORACLE_LOG_ERROR..=CORACLE_LOG_DEBUG).contains(&level) {
-            return Err(entry::Failure::invalid("level is not one of CORACLE_LOG_..."));
+            return Err(Failure::invalid("level is not one of CORACLE_LOG_..."));
         }
         log::set(level, r#fn, user, drop);
         Ok(CORACLE_OK)

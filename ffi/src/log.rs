@@ -1,6 +1,6 @@
 //! The log sink: the one thing in the library that is the process's.
 
-use crate::error::c_text;
+use crate::text::c_text;
 use crate::types::*;
 use libc::c_void;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -2,10 +2,11 @@
 
 use crate::answer::{Answer, Outs};
 use crate::arg::{self, Out};
-use crate::call::{call, work};
+use crate::call::call;
 use crate::query::Query;
 use crate::root::{Access, with_root};
 use crate::types::*;
+use crate::work::work;
 use coracle_http::Document;
 use engine::model::{ConnectNetwork, CreateNetwork, DisconnectNetwork, ListNetworks};
 use libc::c_char;
@@ -37,7 +38,7 @@ pub unsafe extern "C" fn coracle_network_list(
     })
 }
 
-/// Everything about one network.
+/// Describes one network in full.
 ///
 /// id: its name, its id, or the beginning of its id. *out_json: the document of GET /networks/{id}; free it with
 /// coracle_free.

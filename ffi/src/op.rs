@@ -3,15 +3,15 @@
 use crate::answer::Answer;
 use crate::arg::{self, Out};
 use crate::begun::Begun;
-use crate::call::Work;
-use crate::entry::{Area, Failure, Outcome, enter, enter_number, enter_void};
-use crate::error::c_text;
-use crate::handle::{self, Object, Ref};
+use crate::entry::{Area, enter, enter_number, enter_void};
+use crate::failure::{Failure, Outcome};
+use crate::handle::{self, Object};
 use crate::root::Root;
 use crate::types::*;
-use engine::{Error, ErrorKind, Op};
+use crate::using::{Using, Watcher};
+use crate::work::Work;
+use engine::Op;
 use libc::c_void;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -43,132 +43,29 @@ impl Drop for OpObject {
     }
 }
 
-/// The caller's progress function.
-struct Watcher {
-    call: unsafe extern "C" fn(*mut c_void, *const libc::c_char) -> i32,
-    user: *mut c_void,
-    drop: coracle_drop_fn,
-    every: Option<Duration>,
-    /// The callback's answer, if it was other than 0 since the call began.
-    refused: AtomicI64,
+/// The operation that the caller passed; NULL: there is not one.
+pub(crate) fn using(op: *const coracle_op) -> Outcome<Using> {
+    if op.is_null() {
+        return Ok(Using::none());
+    }
+    let object = handle::get::<OpObject>(op, "op")?;
+    let watcher = lock(&object.watcher).clone();
+    Ok(Using::new(object.op.clone(), object.begun.is_some(), watcher))
 }
 
-// SAFETY: `user` is the caller's; it is handed to the caller's functions only, on the thread that is inside a call.
-unsafe impl Send for Watcher {}
-// SAFETY: as above.
-unsafe impl Sync for Watcher {}
-
-impl Watcher {
-    fn tell(&self, record: *const libc::c_char) -> engine::Result<()> {
-        // SAFETY: the header's contract for progress functions; the record lives over the call.
-        match unsafe { (self.call)(self.user, record) } {
-            0 => Ok(()),
-            number => {
-                self.refused.store(number.into(), Ordering::SeqCst);
-                Err(Error::new(ErrorKind::Callback, "the progress callback refused to go on"))
-            }
-        }
+/// The operation of a call that cannot be begun: one that does not block is misuse, as the caller polls for the
+/// descriptor of the session, stream or events.
+pub(crate) fn blocking(op: *const coracle_op) -> Outcome<Using> {
+    let using = using(op)?;
+    match using.is_nonblocking() {
+        true => Err(Failure::misuse("op has CORACLE_OP_NONBLOCK: poll the descriptor, and call without op")),
+        false => Ok(using),
     }
 }
 
-impl Drop for Watcher {
-    fn drop(&mut self) {
-        if let Some(drop) = self.drop {
-            // SAFETY: the caller gave both for this call, which comes once.
-            unsafe { drop(self.user) };
-        }
-    }
-}
-
-/// An operation while a call uses it: the heartbeat beats on this thread until this is dropped.
-pub(crate) struct Using {
-    op: Option<Op>,
-    object: Option<Ref<OpObject>>,
-    watcher: Option<Arc<Watcher>>,
-}
-
-impl Using {
-    /// The operation that the caller passed; NULL: there is not one.
-    pub(crate) fn new(op: *const coracle_op) -> Outcome<Using> {
-        if op.is_null() {
-            return Ok(Using { op: None, object: None, watcher: None });
-        }
-        let object = handle::get::<OpObject>(op, "op")?;
-        let watcher = lock(&object.watcher).clone();
-        if let (Some(watcher), None) = (&watcher, &object.begun) {
-            watcher.refused.store(0, Ordering::SeqCst);
-            if let Some(every) = watcher.every {
-                let beating = watcher.clone();
-                object.op.set_heartbeat(Some((every, Box::new(move || beating.tell(std::ptr::null())))));
-            }
-        }
-        Ok(Using { op: Some(object.op.clone()), object: Some(object), watcher })
-    }
-
-    /// The operation of a call that cannot be begun: one that does not block is misuse, as the caller polls for the
-    /// descriptor of the session, stream or events.
-    pub(crate) fn blocking(op: *const coracle_op) -> Outcome<Using> {
-        let using = Using::new(op)?;
-        match using.is_nonblocking() {
-            true => Err(Failure::misuse("op has CORACLE_OP_NONBLOCK: poll the descriptor, and call without op")),
-            false => Ok(using),
-        }
-    }
-
-    /// An operation on a thread of the library.
-    pub(crate) fn of(op: &Op) -> Using {
-        Using { op: Some(op.clone()), object: None, watcher: None }
-    }
-
-    /// The engine's operation.
-    pub(crate) fn op(&self) -> Option<&Op> {
-        self.op.as_ref()
-    }
-
-    /// The error that ends the operation, if there is one.
-    pub(crate) fn check(&self) -> engine::Result<()> {
-        self.op.as_ref().map_or(Ok(()), Op::check)
-    }
-
-    /// Whether the call is on a thread of the library, or is to be begun there.
-    pub(crate) fn is_nonblocking(&self) -> bool {
-        self.object.as_ref().map_or(self.op.is_some(), |object| object.begun.is_some())
-    }
-
-    /// Hands a progress record to the caller.
-    pub(crate) fn progress(&self, record: &engine::model::Progress) -> engine::Result<()> {
-        let Some(watcher) = &self.watcher else { return Ok(()) };
-        let text = serde_json::to_string(record).map_err(|e| Error::internal(format!("writing JSON: {e}")))?;
-        watcher.tell(c_text(&text).as_ptr())
-    }
-
-    /// The engine's answer, with the number of a callback that refused in place of the engine's error.
-    pub(crate) fn done<T>(&self, result: engine::Result<T>) -> Outcome<T> {
-        result.map_err(|error| match self.watcher.as_ref().map_or(0, |w| w.refused.load(Ordering::SeqCst)) {
-            0 => error.into(),
-            number => Failure::callback("progress", number),
-        })
-    }
-
-    /// Begins a call with an operation that does not block.
-    pub(crate) fn begin(&self, area: Area, root: Option<Root>, work: Work) -> Outcome<()> {
-        let object = self.object.as_ref().ok_or_else(|| Failure::invalid("op is NULL"))?;
-        if self.watcher.is_some() {
-            return Err(Failure::misuse("op has a progress callback, which may only come on the caller's thread"));
-        }
-        object.begun()?.begin(area, root, work)
-    }
-}
-
-impl Drop for Using {
-    fn drop(&mut self) {
-        if let (Some(object), Some(watcher)) = (&self.object, &self.watcher)
-            && watcher.every.is_some()
-            && object.begun.is_none()
-        {
-            object.op.set_heartbeat(None);
-        }
-    }
+/// Begins a call with an operation that does not block.
+pub(crate) fn begin(op: *const coracle_op, area: Area, root: Option<Root>, work: Work) -> Outcome<()> {
+    handle::get::<OpObject>(op, "op")?.begun()?.begin(area, root, work)
 }
 
 /// Makes an operation: not cancelled, with no deadline and no progress function.
@@ -260,8 +157,7 @@ pub unsafe extern "C" fn coracle_op_set_progress(
 ) {
     enter_void(|| {
         let every = u64::try_from(heartbeat_ms).ok().filter(|&ms| ms > 0).map(Duration::from_millis);
-        let refused = AtomicI64::new(0);
-        let watcher = r#fn.map(|call| Arc::new(Watcher { call, user, drop, every, refused }));
+        let watcher = r#fn.map(|call| Arc::new(Watcher::new(call, user, drop, every)));
         if let Ok(object) = handle::get::<OpObject>(op, "op") {
             let old = std::mem::replace(&mut *lock(&object.watcher), watcher);
             // Outside the lock: its drop calls the caller.

@@ -1,13 +1,10 @@
 //! The threads that calls with operations that do not block run on: at most [`MOST_THREADS`], and none without work.
 
-use crate::begun::Begun;
-use crate::call::Work;
-use crate::entry::Outcome;
+use crate::failure::Outcome;
 use crate::handle;
-use crate::root::Root;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Threads of one process.
 const MOST_THREADS: usize = 16;
@@ -17,9 +14,9 @@ const MOST_LONG: usize = 12;
 
 /// A call that is to run.
 pub(crate) struct Job {
-    pub(crate) begun: Arc<Begun>,
-    pub(crate) root: Option<Root>,
-    pub(crate) work: Work,
+    pub(crate) run: Box<dyn FnOnce() + Send>,
+    /// Whether it lasts as long as somebody else likes.
+    pub(crate) is_long: bool,
 }
 
 struct Pool {
@@ -73,11 +70,11 @@ impl Pool {
     fn serve(&self) {
         let mut inner = self.lock();
         while let Some(job) = next(&mut inner) {
-            let long = job.work.is_long();
+            let long = job.is_long;
             inner.long += usize::from(long);
             inner.idle -= 1;
             drop(inner);
-            job.begun.run(job.work, job.root);
+            (job.run)();
             inner = self.lock();
             inner.long -= usize::from(long);
             inner.idle += 1;
@@ -90,7 +87,7 @@ impl Pool {
 /// The first job that may run now.
 fn next(inner: &mut Inner) -> Option<Job> {
     let room = inner.long < MOST_LONG;
-    let place = inner.jobs.iter().position(|job| room || !job.work.is_long())?;
+    let place = inner.jobs.iter().position(|job| room || !job.is_long)?;
     inner.jobs.remove(place)
 }
 

@@ -4,7 +4,7 @@
 //! know and wrong types are refused by name.
 
 use crate::arg;
-use crate::entry::{Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use engine::model::Filters;
 use libc::c_char;
 use serde_json::{Map, Value};

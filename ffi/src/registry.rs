@@ -2,12 +2,13 @@
 
 use crate::answer::{Answer, Outs};
 use crate::arg;
-use crate::call::{Work, call, work};
-use crate::entry::{Failure, Outcome};
-use crate::op::Using;
+use crate::call::call;
+use crate::failure::{Failure, Outcome};
 use crate::query::Query;
 use crate::root::Access;
 use crate::types::*;
+use crate::using::Using;
+use crate::work::{Work, work};
 use engine::model::{PullImage, PushImage, RegistryAuth, SearchImages};
 use libc::c_char;
 use serde::Serialize;

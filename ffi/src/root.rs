@@ -1,7 +1,8 @@
 //! The engine handle: open, reference, close.
 
 use crate::arg::{self, Out};
-use crate::entry::{Area, Failure, Outcome, catch, enter, enter_in};
+use crate::entry::{Area, catch, enter, enter_in};
+use crate::failure::{Failure, Outcome};
 use crate::handle::{self, Object};
 use crate::types::*;
 use coracle_http::Router;

@@ -2,13 +2,15 @@
 
 use crate::answer::{Answer, Outs};
 use crate::arg::{self, Out};
-use crate::call::{Work, call_without_root, work};
-use crate::entry::{Failure, Outcome, enter};
+use crate::call::call_without_root;
+use crate::entry::enter;
+use crate::failure::{Failure, Outcome};
 use crate::handle::{self, Object};
-use crate::op::Using;
 use crate::query::Query;
 use crate::root::{Access, with_root};
 use crate::types::*;
+use crate::using::Using;
+use crate::work::{Work, work};
 use coracle_http::{Address, Server, ServerHandle, ServerOptions};
 use libc::c_char;
 use std::os::fd::OwnedFd;

@@ -1,43 +1,20 @@
 //! Sessions: a process's standard streams in the caller's hands.
 
-use crate::answer::{Answer, Outs};
+use crate::answer::{Answer, Outs, Wait};
 use crate::arg::{self, Out};
-use crate::begun::Wait;
-use crate::call::{call_without_root, wait, work};
-use crate::entry::{Failure, Outcome, enter, enter_count, enter_number};
-use crate::handle::{self, Object, Ref};
-use crate::op::Using;
-use crate::stream::only_one;
+use crate::attached::SessionObject;
+use crate::call::call_without_root;
+use crate::entry::{enter, enter_count, enter_number};
+use crate::failure::{Failure, Outcome};
+use crate::handle::{self, Ref};
+use crate::op;
+use crate::reader::only_one;
 use crate::types::*;
-use engine::{Channel, Io, Op, Session, SessionRead};
+use crate::work::{wait, work};
+use engine::{Channel, Io, Op, SessionRead};
 use libc::c_void;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd, RawFd};
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
-
-/// The object behind a `coracle_session *`.
-pub(crate) struct SessionObject {
-    /// Locked for writing only while a descriptor is taken out.
-    session: RwLock<Session>,
-    reading: Mutex<()>,
-    writing: Mutex<()>,
-}
-
-impl Object for SessionObject {
-    type Opaque = coracle_session;
-    const KIND: u64 = 4;
-    const NAME: &'static str = "session";
-}
-
-impl SessionObject {
-    pub(crate) fn new(session: Session) -> SessionObject {
-        SessionObject { session: RwLock::new(session), reading: Mutex::new(()), writing: Mutex::new(()) }
-    }
-
-    fn session(&self) -> RwLockReadGuard<'_, Session> {
-        self.session.read().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// The caller's wishes for a process's streams; `None` for NULL.
 pub(crate) fn io(pointer: *const coracle_io) -> Outcome<Option<Io>> {
@@ -70,7 +47,7 @@ fn absent() -> Failure {
     Failure::new(engine::ErrorKind::NotFound, "the session does not have that stream")
 }
 
-/// The session's end of a stream, for poll and its kin, or to be read or written directly: stdin is a socket (send with
+/// Gets the session's end of a stream, for poll and its kin, or to be read or written directly: stdin is a socket (send with
 /// MSG_NOSIGNAL), stdout and stderr are pipes.
 ///
 /// Borrowed: valid until it is taken or the session freed. Returns a code below 0 where the session does not have it
@@ -131,7 +108,7 @@ pub unsafe extern "C" fn coracle_session_read(
         if buffer.is_empty() {
             return Err(Failure::invalid("len is 0, which would look like the end"));
         }
-        let using = Using::blocking(op)?;
+        let using = op::blocking(op)?;
         let _only = only_one(&object.reading, "the session's output")?;
         match using.done(object.session().read(buffer, using.op()))? {
             SessionRead::Data(from, count) => {
@@ -164,7 +141,7 @@ pub unsafe extern "C" fn coracle_session_write(
     enter_count(err, || {
         let object = handle::get::<SessionObject>(s, "session")?;
         let data = arg::bytes(buf, len, "buf")?;
-        let using = Using::blocking(op)?;
+        let using = op::blocking(op)?;
         let _only = only_one(&object.writing, "the session's stdin")?;
         if data.is_empty() {
             return Ok(0);

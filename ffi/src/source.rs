@@ -1,8 +1,8 @@
 //! Archives that the caller gives: by a function of its own, or by a descriptor.
 
-use crate::entry::{Failure, Outcome};
-use crate::op::Using;
+use crate::failure::{Failure, Outcome};
 use crate::types::*;
+use crate::using::Using;
 use libc::c_void;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -2,12 +2,13 @@
 
 use crate::answer::{Answer, Outs};
 use crate::arg::{self, Out};
-use crate::call::{Work, call, work};
-use crate::entry::{Failure, Outcome};
-use crate::op::Using;
+use crate::call::call;
+use crate::failure::{Failure, Outcome};
 use crate::query::Query;
 use crate::root::{Access, with_root};
 use crate::types::*;
+use crate::using::Using;
+use crate::work::{Work, work};
 use engine::model::{DiskUsageQuery, StringMap};
 use libc::c_char;
 

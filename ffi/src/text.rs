@@ -1,9 +1,10 @@
 //! Text that the C caller is to own: NUL-terminated, in memory from malloc.
 
-use crate::entry::{Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use engine::ErrorKind;
 use libc::c_char;
 use serde::Serialize;
+use std::ffi::CString;
 use std::io::Write;
 
 /// The text, until the caller has it.
@@ -32,6 +33,11 @@ impl Text {
     pub(crate) fn into_raw(mut self) -> *mut c_char {
         std::mem::replace(&mut self.0.start, std::ptr::null_mut()).cast()
     }
+}
+
+/// The text without NULs, which no message of ours has and a foreign name in it may.
+pub(crate) fn c_text(text: &str) -> CString {
+    CString::new(text.replace('\0', "\u{fffd}")).unwrap_or_default()
 }
 
 /// Memory from malloc that is being filled.

@@ -1,6 +1,7 @@
 //! Threads of the library: few, with every signal blocked, so that the host's handlers never run on them.
 
-use crate::entry::{Failure, Outcome, catch};
+use crate::entry::catch;
+use crate::failure::{Failure, Outcome};
 use std::mem::MaybeUninit;
 
 /// Runs `work` on a thread of its own; a panic in it goes to the log sink.

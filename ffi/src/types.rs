@@ -4,7 +4,7 @@ use libc::{c_char, c_void};
 
 /// An opened engine root.
 pub struct coracle(());
-/// The reason of a failure; owned by the caller, freed with coracle_error_free.
+/// The reason for a failure. The caller owns it, and frees it with coracle_error_free.
 pub struct coracle_error(());
 /// Cancels, bounds and watches calls that may block.
 pub struct coracle_op(());
@@ -22,17 +22,17 @@ pub type coracle_status = i32;
 
 /// Success.
 pub const CORACLE_OK: coracle_status = 0;
-/// Success: the stream or the events have ended; nothing was put out.
+/// Success: the stream or the events have ended, and nothing was given.
 pub const CORACLE_DONE: coracle_status = 1;
-/// Success: nothing is there yet; the timeout passed.
+/// Success: there is nothing yet: the timeout passed, or the call was begun (CORACLE_OP_NONBLOCK).
 pub const CORACLE_AGAIN: coracle_status = 2;
-/// Success: it was so already (HTTP 304).
+/// Success: the object was in that state before the call (HTTP 304).
 pub const CORACLE_UNCHANGED: coracle_status = 3;
 /// A parameter or document is wrong (HTTP 400).
 pub const CORACLE_EINVALID: coracle_status = -7001;
 /// Credentials are missing or refused (HTTP 401).
 pub const CORACLE_EUNAUTHORIZED: coracle_status = -7002;
-/// Not permitted on this object (HTTP 403).
+/// The operation is not permitted on this object (HTTP 403).
 pub const CORACLE_EFORBIDDEN: coracle_status = -7003;
 /// No such container, image, exec instance or file (HTTP 404).
 pub const CORACLE_ENOT_FOUND: coracle_status = -7004;
@@ -40,11 +40,11 @@ pub const CORACLE_ENOT_FOUND: coracle_status = -7004;
 pub const CORACLE_ECONFLICT: coracle_status = -7005;
 /// The engine failed (HTTP 500).
 pub const CORACLE_EINTERNAL: coracle_status = -7006;
-/// Not built, or not supported by this kernel (HTTP 501).
+/// The feature is not built in, or this kernel does not support it (HTTP 501).
 pub const CORACLE_EUNSUPPORTED: coracle_status = -7007;
 /// Something needed is not there now (HTTP 503).
 pub const CORACLE_EUNAVAILABLE: coracle_status = -7008;
-/// The operating system said no; coracle_error_errno says why.
+/// The operating system refused; coracle_error_errno has its error number.
 pub const CORACLE_EIO: coracle_status = -7009;
 /// Memory ran out.
 pub const CORACLE_ENOMEM: coracle_status = -7010;
@@ -56,7 +56,7 @@ pub const CORACLE_ECANCELLED: coracle_status = -7012;
 pub const CORACLE_ECALLBACK: coracle_status = -7013;
 /// This process is a fork of the one that made the handle.
 pub const CORACLE_EFORKED: coracle_status = -7014;
-/// A defect of the library, caught; the engine's handle then only reads.
+/// The library has a defect, which was caught; from then on the engine's handle only reads.
 pub const CORACLE_EPANIC: coracle_status = -7015;
 /// A handle is closed, of another type, or in use where it must not be.
 pub const CORACLE_EMISUSE: coracle_status = -7016;
@@ -114,7 +114,7 @@ pub const CORACLE_LOG_INFO: i32 = 3;
 /// See CORACLE_LOG_ERROR.
 pub const CORACLE_LOG_DEBUG: i32 = 4;
 
-/// Releases `user` when the library does not need it any more; NULL where nothing is to be released.
+/// Releases `user` when the library no longer needs it; NULL if nothing is to be released.
 pub type coracle_drop_fn = Option<unsafe extern "C" fn(user: *mut c_void)>;
 /// Takes a message of the library; may be called from any thread, and must not call the library.
 pub type coracle_log_fn =

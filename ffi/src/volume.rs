@@ -2,10 +2,11 @@
 
 use crate::answer::{Answer, Outs};
 use crate::arg::{self, Out};
-use crate::call::{call, work};
+use crate::call::call;
 use crate::query::Query;
 use crate::root::{Access, with_root};
 use crate::types::*;
+use crate::work::work;
 use coracle_http::Document;
 use engine::model::{CreateVolume, ListVolumes};
 use libc::c_char;
@@ -67,7 +68,7 @@ pub unsafe extern "C" fn coracle_volume_create(
     })
 }
 
-/// Everything about one volume.
+/// Describes one volume in full.
 ///
 /// *out_json: the document of GET /volumes/{name}; free it with coracle_free.
 ///

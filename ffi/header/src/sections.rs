@@ -64,7 +64,7 @@ pub const SECTIONS: &[Section] = &[
     },
     Section {
         title: "The library",
-        about: "The library's version and features, the end of strings that it gave, its log. None needs a root.",
+        about: "The version and the features of the library, its log, and the end of texts that it gave. No function here needs a root.",
         items: &[
             "CORACLE_VERSION_MAJOR",
             "CORACLE_VERSION_MINOR",
