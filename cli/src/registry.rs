@@ -206,12 +206,14 @@ struct Show {
 
 impl Show {
     fn new(quiet: bool) -> Show {
-        Show { quiet, terminal: terminal::stdout_is_one(), to_stderr: false, lines: Vec::new() }
+        let terminal = terminal::stdout_is_one() && terminal::takes_sequences();
+        Show { quiet, terminal, to_stderr: false, lines: Vec::new() }
     }
 
     /// For commands whose standard output belongs to a container.
     fn on_stderr(quiet: bool) -> Show {
-        Show { quiet, terminal: terminal::stderr_is_one(), to_stderr: true, lines: Vec::new() }
+        let terminal = terminal::stderr_is_one() && terminal::takes_sequences();
+        Show { quiet, terminal, to_stderr: true, lines: Vec::new() }
     }
 
     fn message(&mut self, message: &Progress) -> coracle::Result<()> {

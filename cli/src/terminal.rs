@@ -67,8 +67,12 @@ pub fn stderr_is_one() -> bool {
 /// Whether standard output may have colours: it is a terminal that knows some, and the user does not forbid them
 /// (`NO_COLOR`).
 pub fn has_colours() -> bool {
-    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    stdout_is_one() && !is_set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+    stdout_is_one() && takes_sequences() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// Whether a terminal of this user takes control sequences, such as those that move the cursor.
+pub fn takes_sequences() -> bool {
+    std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 /// Rows and columns of the terminal; zeros without a terminal.

@@ -184,6 +184,68 @@ mod tests {
     }
 
     #[test]
+    fn no_text_breaks_the_evaluator() {
+        const PARTS: &[&str] = &[
+            "{{",
+            "}}",
+            "-",
+            " ",
+            "\n",
+            ".",
+            ".Name",
+            ".Config.Cmd",
+            "$x",
+            ":=",
+            "=",
+            "|",
+            "(",
+            ")",
+            ",",
+            "if",
+            "else",
+            "end",
+            "range",
+            "with",
+            "break",
+            "continue",
+            "index",
+            "slice",
+            "printf",
+            "\"%5.2q%d%*x\"",
+            "\"ä\\",
+            "'a'",
+            "`",
+            "1e9",
+            "-1",
+            "0x",
+            "nil",
+            "json",
+            "title",
+            "/*",
+            "*/",
+            "ß",
+            "truncate",
+            "and",
+            "not",
+        ];
+        // A generator of numbers that is the same in every run.
+        let mut state = 1u64;
+        let mut next = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % below
+        };
+        let mut rendered = 0;
+        for _ in 0..30_000 {
+            let count = 1 + next(14);
+            let middle: String = (0..count).map(|_| PARTS[next(PARTS.len())]).collect();
+            // Half of them are one action, so that more than lexing happens.
+            let source = if next(2) == 0 { format!("{{{{{middle}}}}}") } else { middle };
+            rendered += usize::from(fill(&source).is_ok());
+        }
+        assert!(rendered > 1000, "only {rendered} of the texts were templates");
+    }
+
+    #[test]
     fn nesting_has_a_bound() {
         let deep = format!("{{{{{}1{}}}}}", "(".repeat(5000), ")".repeat(5000));
         assert!(fill(&deep).is_err_and(|error| error.contains("too deep")), "parentheses");
