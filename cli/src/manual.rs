@@ -1,8 +1,8 @@
 //! `manual`: the manual pages of section 1, made from the table of flags.
 
 use crate::args::{Command, Flag, Parsed, dashed};
-use crate::commands;
 use crate::{Entry, Failure, GLOBAL, Globals, Outcome, emit};
+use crate::{commands, template};
 use std::path::Path;
 
 pub const ENTRIES: &[Entry] =
@@ -56,11 +56,30 @@ fn page_of_the_whole() -> String {
         let command = &entry.command;
         text.push_str(&format!(".TP\n.BR {} (1)\n{}\n", roff(&page_name(command)), roff(command.about)));
     }
+    text.push_str(&formats());
     text.push_str(".SH EXIT STATUS\n");
     for (code, meaning) in EXIT_CODES {
         text.push_str(&format!(".TP\n.B {code}\n{}\n", roff(meaning)));
     }
     text
+}
+
+/// The section on `--format`.
+fn formats() -> String {
+    let functions: Vec<&str> = template::function_names().collect();
+    let paragraphs = [
+        "Commands that list things take \"table\" (the usual columns), \"json\" (a document a line), \"table TEMPLATE\" (columns of \
+         your own, divided by \\t) or a TEMPLATE for each line; \"inspect\", \"info\" and \"version\" take \"json\" or a template. A \
+         command's page names its fields.",
+        "A template is text with actions in {{ and }}, as docker's command has them: {{.Field.Inner}}, {{json .Field}}, \
+         {{.Label \"name\"}}, {{if}}, {{else if}}, {{else}}, {{range}}, {{with}}, {{break}}, {{continue}}, {{end}}, variables ($x := \
+         ...), pipes (a | b), parentheses, and {{- and -}}, which take the white space beside them along. {{define}}, \
+         {{template}} and {{block}} are not supported.",
+        &format!("Functions: {}.", functions.join(", ")),
+        "coracle ps --format 'table {{.Names}}\\t{{upper .State}}'",
+    ];
+    let paragraphs = paragraphs.iter().map(|text| format!(".PP\n{}\n", roff(text)));
+    format!(".SH FORMATS\n{}", paragraphs.collect::<String>())
 }
 
 /// The exit codes that all commands share.
@@ -121,6 +140,7 @@ mod tests {
         assert!(page("coracle-ps.1").contains("coracle container ls"));
         assert!(page("coracle-run.1").contains("\\fB\\-\\-memory\\fR, \\fB\\-m\\fR \\fISIZE\\fR\n"));
         assert!(page("coracle.1").contains(".BR coracle\\-run (1)\n"));
+        assert!(page("coracle.1").contains(".SH FORMATS\n") && page("coracle.1").contains("println, slice, split"));
     }
 
     #[test]

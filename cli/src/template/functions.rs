@@ -48,7 +48,12 @@ const FUNCTIONS: &[Function] = &[
 
 /// Whether a function has that name.
 pub fn is_one(name: &str) -> bool {
-    matches!(name, "and" | "or" | "not") || FUNCTIONS.iter().any(|function| function.name == name)
+    names().any(|have| have == name)
+}
+
+/// The names of all functions.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    ["and", "or", "not"].into_iter().chain(FUNCTIONS.iter().map(|function| function.name))
 }
 
 /// Whether a function leaves the title of a column as it is.

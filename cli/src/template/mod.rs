@@ -10,6 +10,7 @@ mod parser;
 mod printf;
 mod values;
 
+pub use functions::names as function_names;
 pub use printf::quoted;
 
 use parser::Node;
