@@ -1,13 +1,13 @@
 //! `system df`: the space that things take.
 
 use crate::args::{Flag, Parsed};
-use crate::format::precise;
+use crate::format::{precise, size};
 use crate::images;
 use crate::listing::{Listing, row};
 use crate::ps;
 use crate::template::Subject;
 use crate::{Entry, Failure, Globals, Outcome, emit};
-use coracle::model::{DiskUsage, DiskUsageQuery, Volume};
+use coracle::model::{ContainerSummary, DiskUsage, DiskUsageQuery, Volume};
 use serde_json::json;
 
 pub const ENTRIES: &[Entry] =
@@ -99,7 +99,7 @@ fn of_volumes(usage: &DiskUsage) -> Subject {
 /// Every thing with its size.
 fn each(usage: &DiskUsage) -> Result<String, Failure> {
     let images: Vec<Subject> = usage.images.iter().flat_map(|image| images::subjects(image, false)).collect();
-    let containers: Vec<Subject> = usage.containers.iter().map(|container| ps::subject(container, false)).collect();
+    let containers: Vec<Subject> = usage.containers.iter().map(container).collect();
     let volumes: Vec<Subject> = usage.volumes.iter().map(volume).collect();
     let of_images = Listing { usual: IMAGES, ..images::IMAGES };
     let of_containers = Listing { usual: CONTAINERS, ..ps::CONTAINERS };
@@ -109,6 +109,13 @@ fn each(usage: &DiskUsage) -> Result<String, Failure> {
         of_containers.text(None, &containers)?,
         VOLUMES.text(None, &volumes)?
     ))
+}
+
+/// A container with the space of its own: that of its image stands above.
+fn container(container: &ContainerSummary) -> Subject {
+    let mut subject = ps::subject(container, false);
+    subject.document["Size"] = size(container.size_rw.unwrap_or(0)).into();
+    subject
 }
 
 fn volume(volume: &Volume) -> Subject {
