@@ -29,6 +29,7 @@ use tree::Tree;
 use crate::by_kind::of_kind;
 use crate::failure::{self, of_step};
 use crate::fault::{Step, errno, os};
+use crate::fd::Fd;
 use crate::open_set::each_gap_between;
 use crate::ops::{self, Operation, Plan};
 use crate::report::Report;
@@ -140,8 +141,8 @@ impl<'a> Child<'a> {
             set_session().map_err(failure::errno)?;
         }
         arrival::join(self.launch.cgroups)?;
-        for &(fd, kind) in self.launch.made.others.iter().filter(|(fd, _)| *fd >= 0) {
-            sys::setns(fd, kind).map_err(|errno| of_step(STEP_CLONE, errno))?;
+        for (fd, kind) in self.launch.made.others.iter().filter(|(fd, _)| fd.is_open()) {
+            sys::setns(fd.raw(), *kind).map_err(|errno| of_step(STEP_CLONE, errno))?;
         }
         for step in self.launch.plan.steps() {
             if step.is::<ops::CgroupNs>()
@@ -235,7 +236,7 @@ impl<'a> Child<'a> {
     /// The last step with the host's rights.
     fn enter_user_ns(&mut self, op: ops::UserNs) -> Step {
         self.stdio.give(op.uid, op.gid)?;
-        os(sys::setns(self.launch.made.user, CLONE_NEWUSER))?;
+        os(sys::setns(self.launch.made.user.raw(), CLONE_NEWUSER))?;
         if op.own_mounts {
             os(sys::unshare(CLONE_NEWNS))?;
             // The root's descriptor is of the mount namespace that was left.
@@ -273,7 +274,7 @@ impl<'a> Child<'a> {
 fn close_rest(launch: &Launch) -> Step {
     let used = || {
         let lists = [&launch.stdio[..], launch.cgroups, launch.namespaces, launch.volumes];
-        let made = launch.made.others.iter().map(|(fd, _)| *fd).chain([launch.made.user]);
+        let made = launch.made.others.iter().map(|(fd, _)| fd).chain([&launch.made.user]).map(Fd::raw);
         let single = [launch.report, launch.init, launch.devpts, launch.host_link];
         lists.into_iter().flatten().copied().chain(single).chain(made)
     };

@@ -2,7 +2,7 @@
 
 use crate::child::{self, Launch};
 use crate::failure::{Outcome, of_monitor, of_step};
-use crate::fd::{Fd, close_all};
+use crate::fd::Fd;
 use crate::link::Link;
 use crate::monitor::Monitor;
 use crate::ops;
@@ -19,7 +19,7 @@ use crate::wire::*;
 /// The descriptors of the first process. They are closed here once the process has them, or if it will never have them.
 struct Given {
     /// The standard streams.
-    ends: [i32; 3],
+    ends: [Fd; 3],
     /// The process's end of the reports.
     report: Fd,
     /// See [`Launch::host_link`].
@@ -28,14 +28,7 @@ struct Given {
 }
 
 impl Given {
-    const NONE: Given = Given { ends: [-1; 3], report: Fd::NONE, host_link: Fd::NONE, made: Made::NONE };
-}
-
-impl Drop for Given {
-    fn drop(&mut self) {
-        close_all(&self.ends);
-        self.made.close();
-    }
+    const NONE: Given = Given { ends: [Fd::NONE; 3], report: Fd::NONE, host_link: Fd::NONE, made: Made::NONE };
 }
 
 impl Monitor {
@@ -97,8 +90,8 @@ impl Monitor {
         let tty = self.header.flags & FLAG_TTY != 0;
         let mut direct = [false; 3];
         if !tty {
-            direct = self.supplies.direct.map(|fd| fd >= 0);
-            given.ends = core::mem::replace(&mut self.supplies.direct, [-1; 3]);
+            given.ends = core::mem::replace(&mut self.supplies.direct, [Fd::NONE; 3]);
+            direct = given.ends.each_ref().map(Fd::is_open);
             let opens_input = self.header.flags & FLAG_OPEN_STDIN != 0;
             make_pipes(&mut self.link, opens_input, &mut given.ends).map_err(of_monitor)?;
         }
@@ -119,7 +112,7 @@ impl Monitor {
             child::run(&Launch {
                 plan,
                 report: given.report.raw(),
-                stdio: given.ends,
+                stdio: given.ends.each_ref().map(Fd::raw),
                 direct,
                 cgroups: self.groups.files(),
                 starts: true,
@@ -151,11 +144,11 @@ impl Monitor {
         let mut new = self.header.clone_flags & !CLONE_NEWCGROUP;
         if network.net.is_open() {
             new &= !CLONE_NEWNET;
-            given.made.others[0] = (sys::dup_from(network.net.raw(), 0).map_err(of_monitor)?, CLONE_NEWNET);
+            given.made.others[0] = (Fd::new(sys::dup_from(network.net.raw(), 0).map_err(of_monitor)?), CLONE_NEWNET);
         }
         if self.supplies.new_network.is_open() && new & CLONE_NEWNET != 0 {
             new &= !CLONE_NEWNET;
-            given.made.others[0] = (self.supplies.new_network.take(), CLONE_NEWNET);
+            given.made.others[0] = (Fd::new(self.supplies.new_network.take()), CLONE_NEWNET);
         }
         self.supplies.new_network.close();
         Ok(new)
@@ -163,17 +156,17 @@ impl Monitor {
 }
 
 /// Pipes of a container without a terminal: the child's ends.
-fn make_pipes(link: &mut Link, opens_input: bool, ends: &mut [i32; 3]) -> Result<()> {
-    if ends[0] < 0 && opens_input {
+fn make_pipes(link: &mut Link, opens_input: bool, ends: &mut [Fd; 3]) -> Result<()> {
+    if !ends[0].is_open() && opens_input {
         let pipe = sys::pipe2(0)?;
         sys::set_nonblocking(pipe[1]);
-        ends[0] = pipe[0];
+        ends[0].set(pipe[0]);
         streams::take_stdin(link, pipe[1]);
     }
     for (end, index) in [(1, STDOUT), (2, STDERR)] {
-        if ends[end] < 0 {
+        if !ends[end].is_open() {
             let pipe = sys::pipe2(0)?;
-            ends[end] = pipe[1];
+            ends[end].set(pipe[1]);
             streams::take_source(link, index, pipe[0]);
         }
     }

@@ -43,8 +43,8 @@ pub struct Supplies {
     pub namespaces: [i32; MAX_FDS],
     /// Mount namespaces of volumes that are mounted once for all containers that use them.
     pub volumes: [i32; MAX_VOLUMES],
-    /// The standard streams of the next process; -1 if the process gets a pipe.
-    pub direct: [i32; 3],
+    /// The standard streams of the next process; pipes take the places of missing ones.
+    pub direct: [Fd; 3],
     /// A network namespace without a process in it yet.
     pub new_network: Fd,
     /// The reading end of the container's lease, which its holders have open for writing.
@@ -59,7 +59,7 @@ impl Supplies {
         unsafe {
             (&raw mut (*place).namespaces).write([-1; MAX_FDS]);
             (&raw mut (*place).volumes).write([-1; MAX_VOLUMES]);
-            (&raw mut (*place).direct).write([-1; 3]);
+            (&raw mut (*place).direct).write([Fd::NONE; 3]);
             (&raw mut (*place).new_network).write(Fd::NONE);
             (&raw mut (*place).lease).write(Fd::NONE);
         }

@@ -37,13 +37,13 @@ impl Network {
         if self.net.is_open() || !plan.has::<KeepNet>() {
             return Ok(());
         }
-        self.net.set(match made.others[0].0 {
+        self.net.set(match made.others[0].0.raw() {
             -1 => open_of(pid, b"/ns/net\0", O_RDONLY)?,
             fd => sys::dup_from(fd, 0)?,
         });
         link.inside.goes_on = true;
         if plan.has::<UserMap>() {
-            self.user.set(match made.user {
+            self.user.set(match made.user.raw() {
                 -1 => open_of(pid, b"/ns/user\0", O_RDONLY)?,
                 fd => sys::dup_from(fd, 0)?,
             });

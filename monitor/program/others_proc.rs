@@ -6,6 +6,7 @@
 //! ([`crate::child`]).
 
 use crate::fault::{Outcome, os};
+use crate::fd::Fd;
 use crate::privileges::{CAP_SYS_ADMIN, set_capabilities, set_filter};
 use crate::sys::{self, *};
 use crate::wire::*;
@@ -15,26 +16,21 @@ const LIMIT_S: i64 = 10;
 
 /// The file system context, as fsopen(2) gives it.
 pub fn context_for(namespace: i32) -> Outcome<i32> {
-    let talk = os(sys::report_pair())?;
-    let forked = sys::fork(0, None);
-    if let Ok((0, _)) = forked {
-        let made = make(namespace, talk[1]);
-        let _ = sys::write_all(talk[1], &made.err().unwrap_or(EIO).to_ne_bytes());
+    let [talk, own] = os(sys::report_pair())?.map(Fd::new);
+    let (maker, pidfd) = os(sys::fork(0, None))?;
+    if maker == 0 {
+        let made = make(namespace, own.raw());
+        let _ = sys::write_all(own.raw(), &made.err().unwrap_or(EIO).to_ne_bytes());
         sys::exit(1)
     }
-    sys::close(talk[1]);
-    let context = forked.and_then(|(maker, pidfd)| {
-        sys::close(pidfd);
-        sys::limit_receives(talk[0], LIMIT_S);
-        let mut inside = 0;
-        let context = collect(talk[0], maker, &mut inside);
-        for pid in [inside, maker].into_iter().filter(|&pid| pid > 0) {
-            sys::kill_group(pid);
-            sys::wait_for(pid);
-        }
-        context
-    });
-    sys::close(talk[0]);
+    drop((own, Fd::new(pidfd)));
+    sys::limit_receives(talk.raw(), LIMIT_S);
+    let mut inside = 0;
+    let context = collect(talk.raw(), maker, &mut inside);
+    for pid in [inside, maker].into_iter().filter(|&pid| pid > 0) {
+        sys::kill_group(pid);
+        sys::wait_for(pid);
+    }
     os(context)
 }
 

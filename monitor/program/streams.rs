@@ -1,6 +1,6 @@
 //! The launcher's orders about standard streams. The worker carries them out (`outputs`, `inputs`).
 
-use crate::fd::{self, close_all};
+use crate::fd::{self, Fd, close_all};
 use crate::link::Link;
 use crate::message::*;
 use crate::owners::CONTAINER;
@@ -9,7 +9,7 @@ use crate::wire::*;
 
 /// Adds a client's streams to the container's; streams of a caller's own go to `direct`, for the next process. Closes
 /// the descriptors that nobody wants.
-pub fn attach(link: &mut Link, direct: &mut [i32; 3], mask: u32, fds: &[i32]) -> Result<()> {
+pub fn attach(link: &mut Link, direct: &mut [Fd; 3], mask: u32, fds: &[i32]) -> Result<()> {
     let (mut wanted, mut mine, mut count) = (0, [-1; 3], 0);
     let mut fds = fds.iter().copied();
     for (stream, direct) in direct.iter_mut().enumerate() {
@@ -19,7 +19,7 @@ pub fn attach(link: &mut Link, direct: &mut [i32; 3], mask: u32, fds: &[i32]) ->
         }
         let fd = fds.next().unwrap_or(-1);
         if mask & bit << SESSION_DIRECT != 0 {
-            fd::replace(direct, fd);
+            direct.set(fd);
         } else {
             wanted |= bit;
             mine[count] = own_description(fd, if stream == 0 { O_RDONLY } else { O_WRONLY });

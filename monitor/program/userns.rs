@@ -5,27 +5,20 @@
 //! namespace one by one, and enters the user namespace itself as its last privileged step ([`crate::child`]).
 
 use crate::failure::{Outcome, of_step};
+use crate::fd::Fd;
 use crate::ops::{Plan, UserMap};
 use crate::sys::{self, *};
 use crate::wire::*;
 
 /// Descriptors of namespaces, and their kinds.
 pub struct Made {
-    pub user: i32,
-    pub others: [(i32, u64); 3],
+    pub user: Fd,
+    pub others: [(Fd, u64); 3],
 }
 
 impl Made {
     /// None at all.
-    pub const NONE: Made = Made { user: -1, others: [(-1, 0); 3] };
-
-    pub fn close(&self) {
-        for fd in [self.user, self.others[0].0, self.others[1].0, self.others[2].0] {
-            if fd >= 0 {
-                sys::close(fd);
-            }
-        }
-    }
+    pub const NONE: Made = Made { user: Fd::NONE, others: [const { (Fd::NONE, 0) }; 3] };
 }
 
 const KINDS: [(u64, &[u8]); 3] =
@@ -47,21 +40,15 @@ pub fn make_for(plan: Plan, namespaces: &[i32; MAX_FDS], (net, user): (i32, i32)
 }
 
 fn make(kinds: u64, joined: i32, maps: (&[u8], &[u8])) -> Result<Made> {
-    let talk = sys::socketpair()?;
-    let (pid, pidfd) = match sys::fork(0, None) {
-        Ok((0, _)) => helper(kinds, joined, talk[1]),
-        Ok(forked) => forked,
-        Err(error) => {
-            sys::close(talk[0]);
-            sys::close(talk[1]);
-            return Err(error);
-        }
+    let [talk, own] = sys::socketpair()?.map(Fd::new);
+    let (pid, pidfd) = match sys::fork(0, None)? {
+        (0, _) => helper(kinds, joined, own.raw()),
+        (pid, pidfd) => (pid, Fd::new(pidfd)),
     };
-    sys::close(talk[1]);
-    sys::close(pidfd);
-    let made = collect(pid, talk[0], kinds, (joined < 0).then_some(maps));
+    drop((own, pidfd));
+    let made = collect(pid, talk.raw(), kinds, (joined < 0).then_some(maps));
     // The helper ends when the monitor's end of the socket is closed.
-    sys::close(talk[0]);
+    drop(talk);
     sys::wait_for(pid);
     made
 }
@@ -74,15 +61,9 @@ fn collect(pid: i32, talk: i32, kinds: u64, new: Option<(&[u8], &[u8])>) -> Resu
     }
     sys::write_all(talk, b"go")?;
     heard(talk)?;
-    let mut made = Made { user: open_of(pid, b"/ns/user\0", O_RDONLY)?, ..Made::NONE };
-    for (index, (kind, name)) in KINDS.into_iter().enumerate().filter(|(_, (kind, _))| kinds & kind != 0) {
-        match open_of(pid, name, O_RDONLY) {
-            Ok(fd) => made.others[index] = (fd, kind),
-            Err(error) => {
-                made.close();
-                return Err(error);
-            }
-        }
+    let mut made = Made { user: Fd::new(open_of(pid, b"/ns/user\0", O_RDONLY)?), ..Made::NONE };
+    for (place, (kind, name)) in made.others.iter_mut().zip(KINDS).filter(|(_, (kind, _))| kinds & kind != 0) {
+        *place = (Fd::new(open_of(pid, name, O_RDONLY)?), kind);
     }
     Ok(made)
 }
@@ -100,10 +81,8 @@ fn heard(talk: i32) -> Result<()> {
 }
 
 fn write_map(pid: i32, file: &[u8], text: &[u8]) -> Result<()> {
-    let map = open_of(pid, file, O_WRONLY)?;
-    let written = sys::write_all(map, text);
-    sys::close(map);
-    written
+    let map = Fd::new(open_of(pid, file, O_WRONLY)?);
+    sys::write_all(map.raw(), text)
 }
 
 /// A file of `/proc/PID`.

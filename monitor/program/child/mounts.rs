@@ -84,7 +84,7 @@ impl<'a> Mounts<'a> {
 
     /// Mounts the overlay detached, and puts it on the run directory: it must be somewhere in our own namespace.
     fn try_overlay(&self, op: &ops::Overlay, tree: &mut Tree) -> Step {
-        let mount = os(crate::overlay::mount(op, self.launch.made.user, self.label))?;
+        let mount = os(crate::overlay::mount(op, self.launch.made.user.raw(), self.label))?;
         // The working directory is the run directory as this mount namespace has it. A descriptor of the monitor's is
         // of another mount namespace.
         let here = os(sys::openat(AT_FDCWD, b".\0", O_PATH | O_DIRECTORY, 0))?;
@@ -167,7 +167,7 @@ impl<'a> Mounts<'a> {
         let target = op.target.cstr();
         let mount = self.bind_source(flags, op.source.cstr(), part)?;
         if flags & BIND_IDMAP != 0 {
-            os(sys::mount_idmap(mount, flags & BIND_RECURSIVE != 0, self.launch.made.user))?;
+            os(sys::mount_idmap(mount, flags & BIND_RECURSIVE != 0, self.launch.made.user.raw()))?;
         }
         if set | clear != 0 && Wall::ReadOnlyDetached.stands() {
             os(sys::mount_setattr(mount, false, set, clear, 0))?;
@@ -233,7 +233,7 @@ impl<'a> Mounts<'a> {
             Some(part) => part_of(b"/\0", part, 1),
         })?;
         if flags & BIND_IDMAP != 0 {
-            os(sys::mount_idmap(mount, false, self.launch.made.user))?;
+            os(sys::mount_idmap(mount, false, self.launch.made.user.raw()))?;
         }
         if set | clear != 0 {
             os(sys::mount_setattr(mount, false, set, clear, 0))?;
