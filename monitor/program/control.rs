@@ -15,6 +15,7 @@ const NAME: &[u8] = b"ctl";
 /// The longest message: a request and its text.
 pub const LONGEST: usize = REQUEST_LEN + MAX_TEXT;
 
+/// Zero at the beginning.
 pub struct Control {
     epoll: i32,
     listener: Fd,
@@ -24,13 +25,6 @@ pub struct Control {
 }
 
 impl Control {
-    /// # Safety
-    /// `place` is valid for writing and zero, and nothing refers to it.
-    pub unsafe fn init(place: *mut Control) {
-        // SAFETY: within the structure; zeroes are values of all other fields.
-        unsafe { (&raw mut (*place).listener).write(Fd::NONE) };
-    }
-
     /// Listens in the working directory.
     pub fn listen(&mut self, epoll: i32) -> Result<()> {
         let mut name = [0; NAME.len() + 1];

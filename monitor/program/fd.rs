@@ -2,33 +2,35 @@
 
 use crate::sys;
 
-/// A descriptor, or none.
+/// A descriptor, or none. It is stored plus one: zeroes mean none, so that a table that begins as zeroes needs no memory
+/// before it is used.
+#[repr(transparent)]
 pub struct Fd(i32);
 
 impl Fd {
-    pub const NONE: Fd = Fd(-1);
+    pub const NONE: Fd = Fd(0);
 
     /// Takes a descriptor; a number below 0 means none.
     pub const fn new(fd: i32) -> Fd {
-        Fd(fd)
+        Fd(if fd < 0 { 0 } else { fd + 1 })
     }
 
     /// The number, for calls; the descriptor stays here. Below 0 if there is none.
     pub const fn raw(&self) -> i32 {
-        self.0
+        self.0 - 1
     }
 
     pub const fn is_open(&self) -> bool {
-        self.0 >= 0
+        self.0 > 0
     }
 
     /// Takes another descriptor in place of this one.
     #[inline(never)]
     pub fn set(&mut self, fd: i32) {
-        if self.0 >= 0 {
-            sys::close(self.0);
+        if self.0 > 0 {
+            sys::close(self.0 - 1);
         }
-        self.0 = fd;
+        self.0 = fd.max(-1) + 1;
     }
 
     pub fn close(&mut self) {
@@ -37,7 +39,7 @@ impl Fd {
 
     /// Gives the descriptor away.
     pub fn take(&mut self) -> i32 {
-        core::mem::replace(&mut self.0, -1)
+        core::mem::take(&mut self.0) - 1
     }
 }
 

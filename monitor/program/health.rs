@@ -37,7 +37,6 @@ impl Health {
         unsafe {
             (&raw mut (*place).plan).write(None);
             (&raw mut (*place).command).write(b"");
-            (&raw mut (*place).file).write(Fd::NONE);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Input: from clients to a process.
 
+use crate::fd::Fd;
 use crate::launcher::Launcher;
 use crate::message::{CLOSED, Message};
 use crate::outputs::{CHUNK, Kind, kind_of, let_go};
@@ -9,18 +10,19 @@ use crate::sys::{self, *};
 
 const MAX_INPUTS: usize = 80;
 
+/// Zero at the beginning.
 pub struct Inputs {
     epoll: i32,
     launcher: Launcher,
     inputs: [Input; MAX_INPUTS],
-    /// The process's end of the input of each owner: a descriptor plus one; 0 if there is none.
-    targets: [i32; OWNERS],
+    /// The process's end of the input of each owner.
+    targets: [Fd; OWNERS],
     /// The container runs: its input is read.
     enabled: bool,
 }
 
 struct Input {
-    source: i32,
+    source: Fd,
     socket: bool,
     owner: u32,
     /// The end of this input is the end of the process's input.
@@ -33,49 +35,19 @@ struct Input {
 }
 
 impl Inputs {
-    /// # Safety
-    /// `place` is valid for writing and zero, and nothing refers to it.
-    pub unsafe fn init(place: *mut Inputs) {
-        for index in 0..MAX_INPUTS {
-            let fresh = Input {
-                source: -1,
-                socket: false,
-                owner: 0,
-                once: false,
-                ended: false,
-                polled: false,
-                buffer: None,
-                from: 0,
-                to: 0,
-            };
-            // SAFETY: within the array that the caller gives.
-            unsafe { (&raw mut (*place).inputs[index]).write(fresh) };
-        }
-    }
-
     /// In a worker that begins.
     pub fn begin(&mut self, epoll: i32, launcher: Launcher) {
         (self.epoll, self.launcher) = (epoll, launcher);
     }
 
     pub fn open(&mut self, fd: i32, owner: u32, once: bool) -> Result<()> {
+        let source = Fd::new(fd);
         let socket = kind_of(fd) == Kind::Socket;
-        let Some(slot) = self.inputs.iter().position(|input| input.source < 0 && input.buffer.is_none()) else {
-            sys::close(fd);
-            return Err(EBUSY);
-        };
-        let buffer = sys::map_memory(CHUNK).inspect_err(|_| sys::close(fd))?;
-        self.inputs[slot] = Input {
-            source: fd,
-            socket,
-            owner,
-            once,
-            ended: false,
-            polled: false,
-            buffer: Some(buffer),
-            from: 0,
-            to: 0,
-        };
+        let free = self.inputs.iter().position(|input| !input.source.is_open() && input.buffer.is_none());
+        let slot = free.ok_or(EBUSY)?;
+        let buffer = sys::map_memory(CHUNK)?;
+        self.inputs[slot] =
+            Input { source, socket, owner, once, ended: false, polled: false, buffer: Some(buffer), from: 0, to: 0 };
         if self.target(owner) >= 0 && (owner != CONTAINER || self.enabled) {
             self.enable_slot(slot);
         }
@@ -87,7 +59,7 @@ impl Inputs {
         self.enabled |= owner == CONTAINER;
         for slot in 0..MAX_INPUTS {
             let input = &self.inputs[slot];
-            if input.source >= 0 && input.owner == owner {
+            if input.source.is_open() && input.owner == owner {
                 self.enable_slot(slot);
             }
         }
@@ -100,21 +72,21 @@ impl Inputs {
 
     fn enable_slot(&mut self, slot: usize) {
         let input = &mut self.inputs[slot];
-        input.polled = sys::epoll_ctl(self.epoll, ADD, input.source, EPOLLIN, token(INPUT, slot as u32)).is_ok();
+        input.polled = sys::epoll_ctl(self.epoll, ADD, input.source.raw(), EPOLLIN, token(INPUT, slot as u32)).is_ok();
         if !input.polled {
             self.ready(slot);
         }
     }
 
     fn target(&self, owner: u32) -> i32 {
-        self.targets.get(owner as usize).map_or(-1, |target| target - 1)
+        self.targets.get(owner as usize).map_or(-1, Fd::raw)
     }
 
     /// Where input of a process goes.
     pub fn set_target(&mut self, owner: u32, fd: i32) {
         self.close_target(owner);
         match self.targets.get_mut(owner as usize) {
-            Some(target) => *target = fd + 1,
+            Some(target) => target.set(fd),
             None => sys::close(fd),
         }
     }
@@ -126,12 +98,12 @@ impl Inputs {
                 return;
             }
             let input = &mut self.inputs[slot];
-            if input.source < 0 {
+            if !input.source.is_open() {
                 return;
             }
             let Some(buffer) = input.buffer.as_mut() else { return };
             let read = if input.socket { sys::receive } else { sys::read };
-            match read(input.source, buffer) {
+            match read(input.source.raw(), buffer) {
                 Ok(length) if length > 0 => (input.from, input.to) = (0, length),
                 Err(EAGAIN | EINTR) => return,
                 _ => {
@@ -159,7 +131,7 @@ impl Inputs {
                 Err(EINTR) => {}
                 Err(EAGAIN) => {
                     if input.polled {
-                        let _ = sys::epoll_ctl(epoll, REMOVE, input.source, 0, 0);
+                        let _ = sys::epoll_ctl(epoll, REMOVE, input.source.raw(), 0, 0);
                     }
                     let _ = sys::epoll_ctl(epoll, ADD, target, EPOLLOUT, token(TARGET, owner));
                     return false;
@@ -184,7 +156,7 @@ impl Inputs {
             if input.ended {
                 self.finish(slot);
             } else if input.polled {
-                let _ = sys::epoll_ctl(self.epoll, ADD, input.source, EPOLLIN, token(INPUT, slot as u32));
+                let _ = sys::epoll_ctl(self.epoll, ADD, input.source.raw(), EPOLLIN, token(INPUT, slot as u32));
             } else {
                 self.ready(slot);
             }
@@ -224,11 +196,8 @@ impl Inputs {
 
     fn close_target(&mut self, owner: u32) {
         let epoll = self.epoll;
-        if let Some(target) = self.targets.get_mut(owner as usize)
-            && *target > 0
-        {
-            let mut fd = core::mem::take(target) - 1;
-            let_go(epoll, &mut fd);
+        if let Some(target) = self.targets.get_mut(owner as usize) {
+            let_go(epoll, target);
         }
     }
 

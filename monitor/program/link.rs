@@ -43,9 +43,6 @@ impl Link {
             Worker::init(&raw mut (*place).worker);
             (&raw mut (*place).files).write(Files::NONE);
             (&raw mut (*place).inside).write(Inside::NONE);
-            (&raw mut (*place).lost).write(Lost::NONE);
-            (&raw mut (*place).life).write(WorkerLife::NONE);
-            (&raw mut (*place).ways).write(Ways::NONE);
         }
     }
 

@@ -59,15 +59,12 @@ impl Supplies {
         unsafe {
             (&raw mut (*place).namespaces).write([-1; MAX_FDS]);
             (&raw mut (*place).volumes).write([-1; MAX_VOLUMES]);
-            (&raw mut (*place).direct).write([Fd::NONE; 3]);
-            (&raw mut (*place).new_network).write(Fd::NONE);
-            (&raw mut (*place).lease).write(Fd::NONE);
         }
     }
 }
 
-// SAFETY: zeroes are values of all members, or of their parts, but for slices and descriptors: `make` writes those
-// before anything reads them.
+// SAFETY: zeroes are values of all members, or of their parts, but for slices: `make` writes those before anything reads
+// them.
 static mut MONITOR: core::mem::MaybeUninit<Monitor> = core::mem::MaybeUninit::zeroed();
 
 /// Makes the only monitor of the program, and the only reference to it.
@@ -75,22 +72,16 @@ static mut MONITOR: core::mem::MaybeUninit<Monitor> = core::mem::MaybeUninit::ze
 /// # Safety
 /// It is called once.
 pub unsafe fn make() -> &'static mut Monitor {
-    // SAFETY: the caller makes this the only reference. Zeroes are valid for every member but slices and descriptors,
-    // which are written here before the reference is used.
+    // SAFETY: the caller makes this the only reference. Zeroes are valid for every member but slices, which are written
+    // here before the reference is used.
     unsafe {
         let place = (&raw mut MONITOR).cast::<Monitor>();
         private::set(place as usize, size_of::<Monitor>());
-        (&raw mut (*place).lock).write(Fd::NONE);
-        (&raw mut (*place).signals).write(Fd::NONE);
-        (&raw mut (*place).boot).write(Fd::NONE);
         (&raw mut (*place).restarts).write(Restarts::NONE);
-        (&raw mut (*place).process).write(Process::NONE);
-        (&raw mut (*place).network).write(Network::NONE);
         (&raw mut (*place).oom).write(Oom::new());
         (&raw mut (*place).groups).write(Groups::NONE);
         Supplies::init(&raw mut (*place).supplies);
         Record::init(&raw mut (*place).record);
-        Control::init(&raw mut (*place).control);
         Health::init(&raw mut (*place).health);
         Execs::init(&raw mut (*place).execs);
         Link::init(&raw mut (*place).link);

@@ -17,6 +17,7 @@ use crate::wire::*;
 /// The name of the network namespace in the run directory, for the library.
 const NAMESPACE: &[u8] = b"netns\0";
 
+/// Zero at the beginning.
 pub struct Network {
     /// A network namespace that outlives restarts of the container, because the monitor cannot make the interfaces of a
     /// plugin again.
@@ -28,8 +29,6 @@ pub struct Network {
 }
 
 impl Network {
-    pub const NONE: Network = Network { net: Fd::NONE, user: Fd::NONE, ports: Fd::NONE };
-
     /// Keeps the namespace that a process is in, if the plan says so and none is kept yet. `made`: the namespaces that
     /// the process is about to join.
     pub fn keep(&mut self, plan: Plan, pid: i32, made: &Made, around: (&Record, &mut Link)) -> Result<()> {

@@ -8,6 +8,7 @@
 //! one client with a pipe wants the output, the pages go from pipe to pipe without a copy.
 
 use crate::check_output::CheckOutput;
+use crate::fd::Fd;
 use crate::jsonlog::Log;
 use crate::launcher::Launcher;
 use crate::logfile::LogFile;
@@ -45,7 +46,7 @@ struct Output {
     used: bool,
     owner: u32,
     log: bool,
-    source: i32,
+    source: Fd,
     /// Reading waits for a sink.
     paused: bool,
     /// The source has ended; sinks still take the rest.
@@ -67,7 +68,7 @@ pub struct NewOutput {
 }
 
 struct Sink {
-    fd: i32,
+    fd: Fd,
     sent: usize,
     kind: Kind,
     /// epoll takes it; a regular file never waits.
@@ -81,27 +82,24 @@ pub enum Kind {
     Other,
 }
 
-const NO_SINK: Sink = Sink { fd: -1, sent: 0, kind: Kind::Other, polled: false };
-
 /// Closes a descriptor of a client. The client may have a copy, which would keep the epoll entry alive, so the entry is
 /// removed first.
-pub fn let_go(epoll: i32, fd: &mut i32) {
-    if *fd >= 0 {
-        let _ = sys::epoll_ctl(epoll, REMOVE, *fd, 0, 0);
-        sys::close(*fd);
-        *fd = -1;
+pub fn let_go(epoll: i32, fd: &mut Fd) {
+    if fd.is_open() {
+        let _ = sys::epoll_ctl(epoll, REMOVE, fd.raw(), 0, 0);
+        fd.close();
     }
 }
 
 impl Sink {
     fn write(&self, data: &[u8]) -> Result<usize> {
-        if self.kind == Kind::Socket { sys::send(self.fd, data) } else { sys::write(self.fd, data) }
+        if self.kind == Kind::Socket { sys::send(self.fd.raw(), data) } else { sys::write(self.fd.raw(), data) }
     }
 }
 
 impl Output {
     fn behind(&self) -> bool {
-        self.sinks.iter().any(|sink| sink.fd >= 0 && sink.sent < self.filled)
+        self.sinks.iter().any(|sink| sink.fd.is_open() && sink.sent < self.filled)
     }
 
     /// The slot of the pipe that can take all of the output unread, if there is only one client.
@@ -109,7 +107,7 @@ impl Output {
         if !self.bulk || self.log || self.owner == CHECK_OUTPUT || !Wall::BackPressure.stands() {
             return None;
         }
-        let mut open = self.sinks.iter().enumerate().filter(|(_, sink)| sink.fd >= 0);
+        let mut open = self.sinks.iter().enumerate().filter(|(_, sink)| sink.fd.is_open());
         match (open.next(), open.next()) {
             (Some((slot, sink)), None) if sink.kind == Kind::Pipe && sink.polled => Some(slot),
             _ => None,
@@ -151,25 +149,8 @@ impl Outputs {
     /// # Safety
     /// `place` is valid for writing and zero, and nothing refers to it.
     pub unsafe fn init(place: *mut Outputs) {
-        // SAFETY: within the structure that the caller gives.
+        // SAFETY: within the structure that the caller gives; zeroes are values of all other fields.
         unsafe { (&raw mut (*place).log).write(Log::new(LogFile::NONE)) };
-        // The outputs of further processes stay zero until they are used, so that they take no memory.
-        for index in [STDOUT, STDERR] {
-            let fresh = Output {
-                used: false,
-                owner: 0,
-                log: false,
-                source: -1,
-                paused: false,
-                ended: false,
-                bulk: false,
-                buffer: None,
-                filled: 0,
-                sinks: [NO_SINK; MAX_SINKS],
-            };
-            // SAFETY: within the array of that structure.
-            unsafe { (&raw mut (*place).outputs[index]).write(fresh) };
-        }
     }
 
     /// In a worker that begins.
@@ -187,13 +168,13 @@ impl Outputs {
         let output = &mut self.outputs[index];
         output.used = true;
         let filled = output.filled;
-        let Some(slot) = output.sinks.iter().position(|sink| sink.fd < 0) else {
+        let Some(slot) = output.sinks.iter().position(|sink| !sink.fd.is_open()) else {
             sys::close(fd);
             return Err(EBUSY);
         };
         // No events are requested: epoll then only reports that the client is gone.
         let polled = sys::epoll_ctl(self.epoll, ADD, fd, 0, token(SINK, (index * MAX_SINKS + slot) as u32)).is_ok();
-        output.sinks[slot] = Sink { fd, sent: filled, kind, polled };
+        output.sinks[slot] = Sink { fd: Fd::new(fd), sent: filled, kind, polled };
         Ok(())
     }
 
@@ -219,10 +200,8 @@ impl Outputs {
             return Err(error);
         }
         let output = &mut self.outputs[index];
-        if !output.used {
-            output.sinks = [NO_SINK; MAX_SINKS];
-        }
-        (output.used, output.owner, output.log, output.source) = (true, owner, log, source);
+        (output.used, output.owner, output.log) = (true, owner, log);
+        output.source.set(source);
         (output.paused, output.ended, output.bulk) = (false, false, false);
         (output.filled, output.buffer) = (0, Some(buffer));
         Ok(index)
@@ -232,7 +211,7 @@ impl Outputs {
     pub fn ready(&mut self, index: usize) {
         for _ in 0..16 {
             let output = &mut self.outputs[index];
-            if output.source < 0 || output.filled > 0 || output.paused {
+            if !output.source.is_open() || output.filled > 0 || output.paused {
                 return;
             }
             if let Some(slot) = output.straight() {
@@ -242,10 +221,10 @@ impl Outputs {
                 }
             }
             let Some(buffer) = output.buffer.as_mut() else { return };
-            match read_noted(&self.log, output.log, index, output.source, buffer) {
+            match read_noted(&self.log, output.log, index, output.source.raw(), buffer) {
                 Ok(length) if length > 0 => {
                     if length == CHUNK && !output.bulk {
-                        output.bulk = sys::grow_pipe(output.source, BULK).is_ok();
+                        output.bulk = sys::grow_pipe(output.source.raw(), BULK).is_ok();
                     }
                     self.take_chunk(index, 0, length);
                 }
@@ -262,7 +241,7 @@ impl Outputs {
         let epoll = self.epoll;
         let output = &mut self.outputs[index];
         let sink = &mut output.sinks[slot];
-        match sys::splice(output.source, sink.fd, BULK) {
+        match sys::splice(output.source.raw(), sink.fd.raw(), BULK) {
             Ok(0) => {
                 self.source_ended(index);
                 false
@@ -270,17 +249,17 @@ impl Outputs {
             Ok(_) | Err(EINTR) => true,
             Err(EAGAIN) => {
                 // There is nothing, or no room for it.
-                if sys::waiting(output.source) > 0 {
+                if sys::waiting(output.source.raw()) > 0 {
                     let key = token(SINK, (index * MAX_SINKS + slot) as u32);
-                    let _ = sys::epoll_ctl(epoll, CHANGE, sink.fd, EPOLLOUT, key);
+                    let _ = sys::epoll_ctl(epoll, CHANGE, sink.fd.raw(), EPOLLOUT, key);
                     output.paused = true;
-                    let _ = sys::epoll_ctl(epoll, REMOVE, output.source, 0, 0);
+                    let _ = sys::epoll_ctl(epoll, REMOVE, output.source.raw(), 0, 0);
                     return false;
                 }
                 // While the sink is full, splice(2) does not report the end of the source, and epoll would report it
                 // again and again. A plain read sees it.
                 let Some(buffer) = output.buffer.as_mut() else { return false };
-                match sys::read(output.source, buffer) {
+                match sys::read(output.source.raw(), buffer) {
                     Ok(length) if length > 0 => self.take_chunk(index, 0, length),
                     Err(EAGAIN | EINTR) => {}
                     _ => self.source_ended(index),
@@ -329,13 +308,13 @@ impl Outputs {
         let output = &mut self.outputs[index];
         let Some(buffer) = output.buffer.as_ref() else { return };
         for (slot, sink) in output.sinks.iter_mut().enumerate() {
-            while sink.fd >= 0 && sink.sent < output.filled {
+            while sink.fd.is_open() && sink.sent < output.filled {
                 match sink.write(&buffer[sink.sent..output.filled]) {
                     Ok(length) => sink.sent += length,
                     Err(EINTR) => {}
                     Err(EAGAIN) if sink.polled => {
                         let key = token(SINK, (index * MAX_SINKS + slot) as u32);
-                        let _ = sys::epoll_ctl(epoll, CHANGE, sink.fd, EPOLLOUT, key);
+                        let _ = sys::epoll_ctl(epoll, CHANGE, sink.fd.raw(), EPOLLOUT, key);
                         break;
                     }
                     Err(_) => let_go(epoll, &mut sink.fd),
@@ -351,20 +330,20 @@ impl Outputs {
             return;
         }
         if output.behind() {
-            if output.source >= 0 && !output.paused {
+            if output.source.is_open() && !output.paused {
                 // The source leaves the set, because epoll would report a source whose other end is closed again and
                 // again.
                 output.paused = true;
-                let _ = sys::epoll_ctl(epoll, REMOVE, output.source, 0, 0);
+                let _ = sys::epoll_ctl(epoll, REMOVE, output.source.raw(), 0, 0);
             }
             return;
         }
         output.filled = 0;
         if output.ended {
             self.release(index);
-        } else if output.paused && output.source >= 0 {
+        } else if output.paused && output.source.is_open() {
             output.paused = false;
-            let _ = sys::epoll_ctl(epoll, ADD, output.source, EPOLLIN, token(OUTPUT, index as u32));
+            let _ = sys::epoll_ctl(epoll, ADD, output.source.raw(), EPOLLIN, token(OUTPUT, index as u32));
         }
     }
 
@@ -373,17 +352,17 @@ impl Outputs {
         let (index, slot) = (key / MAX_SINKS, key % MAX_SINKS);
         let epoll = self.epoll;
         let sink = &mut self.outputs[index].sinks[slot];
-        if sink.fd < 0 {
+        if !sink.fd.is_open() {
             return;
         }
         if events & (EPOLLERR | EPOLLHUP) != 0 {
             if !Wall::StreamsLetGo.stands() {
-                let _ = sys::epoll_ctl(epoll, REMOVE, sink.fd, 0, 0);
-                sink.fd = -1;
+                let _ = sys::epoll_ctl(epoll, REMOVE, sink.fd.raw(), 0, 0);
+                let _ = sink.fd.take();
             }
             let_go(epoll, &mut sink.fd);
         } else {
-            let _ = sys::epoll_ctl(epoll, CHANGE, sink.fd, 0, token(SINK, key as u32));
+            let _ = sys::epoll_ctl(epoll, CHANGE, sink.fd.raw(), 0, token(SINK, key as u32));
         }
         self.push(index);
     }
@@ -416,7 +395,7 @@ impl Outputs {
     /// The container's process ended: reads the rest of its output, without waiting for clients.
     pub fn drain(&mut self) {
         for index in [STDOUT, STDERR] {
-            while self.outputs[index].source >= 0 {
+            while self.outputs[index].source.is_open() {
                 let output = &mut self.outputs[index];
                 let Some(buffer) = output.buffer.as_mut() else { break };
                 if output.filled > 0 && buffer.len() == CHUNK {
@@ -427,14 +406,14 @@ impl Outputs {
                     continue;
                 }
                 let from = output.filled;
-                match read_noted(&self.log, output.log, index, output.source, &mut buffer[from..]) {
+                match read_noted(&self.log, output.log, index, output.source.raw(), &mut buffer[from..]) {
                     Ok(length) if length > 0 => self.take_chunk(index, from, from + length),
                     Err(EINTR) => {}
                     _ => self.source_ended(index),
                 }
             }
             // Attached before a start that failed: the client sees the end.
-            if self.outputs[index].used && self.outputs[index].source < 0 && !self.outputs[index].behind() {
+            if self.outputs[index].used && !self.outputs[index].source.is_open() && !self.outputs[index].behind() {
                 self.release(index);
             }
         }
@@ -443,10 +422,11 @@ impl Outputs {
     /// A process ended: reads the rest of its output, even if another process could still write there.
     pub fn end_outputs(&mut self, owner: u32) {
         for index in 0..MAX_STREAMS {
-            while self.outputs[index].used && self.outputs[index].source >= 0 && self.outputs[index].owner == owner {
+            while self.outputs[index].used && self.outputs[index].source.is_open() && self.outputs[index].owner == owner
+            {
                 let output = &mut self.outputs[index];
                 let Some(buffer) = output.buffer.as_mut() else { break };
-                match sys::read(output.source, buffer) {
+                match sys::read(output.source.raw(), buffer) {
                     Ok(length) if length > 0 => self.take_chunk(index, 0, length),
                     Err(EINTR) => {}
                     _ => self.source_ended(index),

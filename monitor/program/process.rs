@@ -3,6 +3,7 @@
 use crate::fd::Fd;
 use crate::sys::{self, *};
 
+/// Zero at the beginning.
 pub struct Process {
     /// The pid; 0 if the process does not run.
     pub pid: i32,
@@ -21,16 +22,6 @@ pub struct Process {
 }
 
 impl Process {
-    pub const NONE: Process = Process {
-        pid: 0,
-        pidfd: Fd::NONE,
-        devpts: Fd::NONE,
-        root: Fd::NONE,
-        mounts: Fd::NONE,
-        master: Fd::NONE,
-        killed: false,
-    };
-
     pub fn runs(&self) -> bool {
         self.pid != 0
     }

@@ -40,10 +40,6 @@ impl Record {
     pub unsafe fn init(place: *mut Record) {
         // SAFETY: within the structure; zeroes are values of all other fields.
         unsafe {
-            (&raw mut (*place).run_dir).write(Fd::NONE);
-            (&raw mut (*place).run_states).write(Fd::NONE);
-            (&raw mut (*place).root_states).write(Fd::NONE);
-            (&raw mut (*place).journal).write(Fd::NONE);
             (&raw mut (*place).id).write(b"");
             (&raw mut (*place).from).write(b"");
         }

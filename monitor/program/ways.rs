@@ -9,7 +9,7 @@ use crate::wire::MAX_FDS;
 /// How long the worker may take to answer. The disk may hold up its writes.
 const PATIENCE_S: i64 = 60;
 
-/// Of each pair the launcher's end, then the worker's.
+/// Of each pair the launcher's end, then the worker's. Zero at the beginning.
 pub struct Ways {
     epoll: i32,
     orders: [Fd; 2],
@@ -23,8 +23,6 @@ pub struct Waiting {
 }
 
 impl Ways {
-    pub const NONE: Ways = Ways { epoll: -1, orders: [Fd::NONE; 2], requests: [Fd::NONE; 2] };
-
     /// The launcher's set of events, which the requests join.
     pub fn set_epoll(&mut self, epoll: i32) {
         self.epoll = epoll;

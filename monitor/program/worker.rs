@@ -81,11 +81,8 @@ impl Worker {
     pub unsafe fn init(place: *mut Worker) {
         // SAFETY: within the structure; zeroes are values of all other fields.
         unsafe {
-            (&raw mut (*place).sources).write([Fd::NONE; 2]);
-            (&raw mut (*place).stdin).write(Fd::NONE);
             (&raw mut (*place).plan).write(InForce::NONE);
             Outputs::init(&raw mut (*place).outputs);
-            Inputs::init(&raw mut (*place).inputs);
             Dns::init(&raw mut (*place).dns);
             Relay::init(&raw mut (*place).relay);
         }

@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 /// The largest number of records that one worker can have taken: a worker could write any number.
 const MOST_TAKEN: u64 = 1 << 32;
 
+/// Zero at the beginning.
 pub struct Lost {
     records: u64,
     /// The part of them that earlier workers lost.
@@ -15,6 +16,7 @@ pub struct Lost {
 }
 
 impl Lost {
+    #[cfg(test)]
     pub const NONE: Lost = Lost { records: 0, before: 0, under_way: None };
 
     /// The shared numbers, once they are there.

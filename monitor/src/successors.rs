@@ -19,6 +19,7 @@ pub struct Successors {
 }
 
 impl Successors {
+    #[cfg(test)]
     pub const NONE: Successors = Successors { since: 0, deaths: 0, due: 0 };
 
     /// A worker is being started: none is due.

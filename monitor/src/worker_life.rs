@@ -2,6 +2,7 @@
 
 use crate::successors::Successors;
 
+/// Zero at the beginning.
 pub struct WorkerLife {
     /// The worker's pid; 0 if there is no worker.
     pid: i32,
@@ -13,6 +14,7 @@ pub struct WorkerLife {
 }
 
 impl WorkerLife {
+    #[cfg(test)]
     pub const NONE: WorkerLife = WorkerLife { pid: 0, confined: false, died: false, next: Successors::NONE };
 
     pub fn runs(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use super::{ANSWER, FIRST_CLIENT, QUERY, SOCKETS};
 use crate::addresses::Peer;
+use crate::fd::Fd;
 use crate::framed::{First, Frames, frame};
 use crate::subjects::{DNS, TCP, UDP, token};
 use crate::sys::{self, *};
@@ -30,8 +31,7 @@ impl Asker {
 
 /// A connection, and the bytes that came over it.
 struct Stream {
-    /// The descriptor; 0 if there is none.
-    fd: i32,
+    fd: Fd,
     frames: Frames<{ QUERY + 2 }>,
 }
 
@@ -54,9 +54,9 @@ impl Askers {
     /// Takes the connections that wait.
     pub fn accept(&mut self) {
         while let Ok(fd) = sys::accept(self.sockets[TCP]) {
-            match self.streams.iter().position(|stream| stream.fd == 0) {
+            match self.streams.iter().position(|stream| !stream.fd.is_open()) {
                 Some(place) => {
-                    self.streams[place].fd = fd;
+                    self.streams[place].fd.set(fd);
                     self.streams[place].frames.clear();
                     let _ = sys::epoll_ctl(self.epoll, ADD, fd, EPOLLIN, token(DNS, (FIRST_CLIENT + place) as u32));
                 }
@@ -67,10 +67,10 @@ impl Askers {
 
     /// Reads from a connection; answers whether something came.
     pub fn read(&mut self, place: usize) -> bool {
-        let Some(stream) = self.streams.get_mut(place).filter(|stream| stream.fd > 0) else {
+        let Some(stream) = self.streams.get_mut(place).filter(|stream| stream.fd.is_open()) else {
             return false;
         };
-        match sys::read(stream.fd, stream.frames.room()) {
+        match sys::read(stream.fd.raw(), stream.frames.room()) {
             Err(EAGAIN) => false,
             Ok(length) if length > 0 => {
                 stream.frames.add(length);
@@ -87,14 +87,14 @@ impl Askers {
     /// the connection is closed.
     pub fn next(&mut self, place: usize, query: &mut [u8; QUERY]) -> Option<(Asker, usize)> {
         let stream = &mut self.streams[place];
-        if stream.fd == 0 {
+        if !stream.fd.is_open() {
             return None;
         }
         match stream.frames.first() {
             First::Whole(length) => {
                 query[..length].copy_from_slice(stream.frames.message(length));
                 stream.frames.remove(length);
-                Some((Asker { peer: Peer::NOBODY, fd: stream.fd, place }, length))
+                Some((Asker { peer: Peer::NOBODY, fd: stream.fd.raw(), place }, length))
             }
             First::Incomplete => None,
             First::TooLong => {
@@ -106,7 +106,7 @@ impl Askers {
 
     /// Whether a client can be answered: connections can be closed.
     pub fn is_there(&self, asker: Asker) -> bool {
-        !asker.is_stream() || self.streams[asker.place].fd == asker.fd
+        !asker.is_stream() || self.streams[asker.place].fd.raw() == asker.fd
     }
 
     pub fn reply(&mut self, asker: Asker, message: &[u8]) {
@@ -127,12 +127,9 @@ impl Askers {
     }
 
     fn close(&mut self, place: usize) {
-        let stream = &mut self.streams[place];
-        if stream.fd > 0 {
-            sys::close(stream.fd);
-            self.closed = true;
-        }
-        stream.fd = 0;
+        let fd = &mut self.streams[place].fd;
+        self.closed |= fd.is_open();
+        fd.close();
     }
 
     pub fn close_all(&mut self) {

@@ -47,10 +47,10 @@ impl Forwarder {
     }
 
     pub fn close(&mut self) {
-        self.upstreams.iter_mut().for_each(Upstream::close);
+        self.upstreams.iter_mut().for_each(|upstream| upstream.fd.close());
         for pending in &mut self.pending {
             pending.used = false;
-            pending.close_socket();
+            pending.socket.close();
         }
     }
 
@@ -58,7 +58,7 @@ impl Forwarder {
     fn forget(&mut self, index: usize) {
         self.pending[index].used = false;
         if index >= KEPT {
-            self.pending[index].close_socket();
+            self.pending[index].socket.close();
         }
     }
 
@@ -123,13 +123,14 @@ impl Forwarder {
         const UNCONNECTED: [u8; 16] = [0; 16];
         let reach = Reach { outside: server.outside, v6: server.is_v6() };
         if self.pending[index].reach != reach {
-            self.pending[index].close_socket();
+            self.pending[index].socket.close();
         }
-        let mut socket = self.pending[index].socket;
-        if socket <= 0 {
+        let mut socket = self.pending[index].socket.raw();
+        if socket < 0 {
             socket = self.new_socket(server, false)?;
             let pending = &mut self.pending[index];
-            (pending.socket, pending.reach) = (socket, reach);
+            pending.socket.set(socket);
+            pending.reach = reach;
             sys::epoll_ctl(self.epoll, ADD, socket, EPOLLIN, token(DNS, (FIRST_ASKING + index) as u32))?;
         } else if Wall::ResolverQuestions.stands() {
             // Gives the port back.
@@ -160,7 +161,7 @@ impl Forwarder {
 
     fn close_upstream_of(&mut self, index: usize) {
         if let Some(upstream) = self.pending[index].upstream.take() {
-            self.upstreams[upstream].close();
+            self.upstreams[upstream].fd.close();
         }
     }
 
@@ -176,7 +177,7 @@ impl Forwarder {
 
     /// Asks over a connection of its own. None if there is no room for one, or no way there.
     fn ask_stream(&mut self, index: usize, server: &Server) -> Option<()> {
-        let at = self.upstreams.iter().position(|upstream| upstream.fd == 0)?;
+        let at = self.upstreams.iter().position(|upstream| !upstream.fd.is_open())?;
         let fd = self.new_socket(server, true).ok()?;
         let (to, length) = server.address();
         let key = token(DNS, (FIRST_UPSTREAM + at) as u32);
@@ -193,13 +194,13 @@ impl Forwarder {
 
     /// A connection to a resolver takes the question, or brings the answer.
     pub fn upstream_ready(&mut self, at: usize, askers: &mut Askers) {
-        let Some(upstream) = self.upstreams.get_mut(at).filter(|upstream| upstream.fd > 0) else {
+        let Some(upstream) = self.upstreams.get_mut(at).filter(|upstream| upstream.fd.is_open()) else {
             return;
         };
         let index = upstream.pending;
         let pending = &self.pending[index];
         if !pending.used || pending.upstream != Some(at) {
-            return upstream.close();
+            return upstream.fd.close();
         }
         if !upstream.is_sent() {
             match upstream.send(pending) {
@@ -207,7 +208,7 @@ impl Forwarder {
                 Err(_) => self.ask_next(index, askers),
                 Ok(()) => {
                     let key = token(DNS, (FIRST_UPSTREAM + at) as u32);
-                    let _ = sys::epoll_ctl(self.epoll, CHANGE, upstream.fd, EPOLLIN, key);
+                    let _ = sys::epoll_ctl(self.epoll, CHANGE, upstream.fd.raw(), EPOLLIN, key);
                 }
             }
             return;
@@ -224,7 +225,7 @@ impl Forwarder {
         }
         pending.answer_as_client(upstream.answer(length));
         askers.reply_framed(pending.asker, upstream.framed(length));
-        upstream.close();
+        upstream.fd.close();
         self.forget(index);
     }
 
@@ -233,11 +234,11 @@ impl Forwarder {
         let mut message = [0u8; ANSWER];
         let mut from = [0u8; 28];
         for _ in 0..16 {
-            let Some(pending) = self.pending.get(index).filter(|pending| pending.socket > 0) else {
+            let Some(pending) = self.pending.get(index).filter(|pending| pending.socket.is_open()) else {
                 return;
             };
             let waits = pending.used && pending.upstream.is_none();
-            let length = match sys::recv_from(pending.socket, &mut message, &mut from) {
+            let length = match sys::recv_from(pending.socket.raw(), &mut message, &mut from) {
                 Ok(length) => length,
                 // Nobody is there.
                 Err(ECONNREFUSED) if waits => return self.ask_next(index, askers),

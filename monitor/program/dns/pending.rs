@@ -2,6 +2,7 @@
 
 use super::QUERY;
 use super::askers::Asker;
+use crate::fd::Fd;
 use crate::question::{Likeness, Question, Spelling, likeness, spell};
 use crate::sys;
 use crate::walls::Wall;
@@ -21,8 +22,8 @@ pub struct Pending {
     /// As the client asked.
     query: [u8; QUERY],
     length: usize,
-    /// The socket that it is asked over, also when it is not used. 0 if there is none.
-    pub socket: i32,
+    /// The socket that it is asked over, also when it is not used.
+    pub socket: Fd,
     pub reach: Reach,
 }
 
@@ -90,13 +91,6 @@ impl Pending {
                 Likeness::Same
             }
             likeness => likeness,
-        }
-    }
-
-    pub fn close_socket(&mut self) {
-        let socket = core::mem::take(&mut self.socket);
-        if socket > 0 {
-            sys::close(socket);
         }
     }
 }

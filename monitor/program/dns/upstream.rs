@@ -2,6 +2,7 @@
 
 use super::QUERY;
 use super::pending::Pending;
+use crate::fd::Fd;
 use crate::framed::{First, Frames, frame};
 use crate::sys::{self, *};
 
@@ -11,8 +12,7 @@ const LONG_ANSWER: usize = 32 << 10;
 
 /// Zero at the beginning.
 pub struct Upstream {
-    /// The descriptor; 0 if there is none.
-    pub fd: i32,
+    pub fd: Fd,
     pub pending: usize,
     sent: bool,
     frames: Frames<{ LONG_ANSWER + 2 }>,
@@ -21,7 +21,8 @@ pub struct Upstream {
 impl Upstream {
     /// A connection for a question.
     pub fn begin(&mut self, fd: i32, pending: usize) {
-        (self.fd, self.pending, self.sent) = (fd, pending, false);
+        self.fd.set(fd);
+        (self.pending, self.sent) = (pending, false);
         self.frames.clear();
     }
 
@@ -35,7 +36,7 @@ impl Upstream {
         let mut asked = [0; QUERY];
         let length = pending.asked(&mut asked);
         let length = frame(&mut framed, &asked[..length]);
-        if sys::send(self.fd, &framed[..length])? != length {
+        if sys::send(self.fd.raw(), &framed[..length])? != length {
             return Err(EIO);
         }
         self.sent = true;
@@ -44,7 +45,7 @@ impl Upstream {
 
     /// Reads more of the answer: its length, once all of it is there, else EAGAIN.
     pub fn receive(&mut self) -> Result<usize> {
-        match sys::read(self.fd, self.frames.room())? {
+        match sys::read(self.fd.raw(), self.frames.room())? {
             0 => return Err(EIO),
             length => self.frames.add(length),
         }
@@ -63,12 +64,5 @@ impl Upstream {
     /// The answer, of this length, behind its length.
     pub fn framed(&self, length: usize) -> &[u8] {
         self.frames.framed(length)
-    }
-
-    pub fn close(&mut self) {
-        if self.fd > 0 {
-            sys::close(self.fd);
-        }
-        self.fd = 0;
     }
 }
