@@ -61,7 +61,9 @@ pub use message::{Body, BodyOut, Client, Duplex, Headers, Produce, Request, Resp
 pub use misfit::misfit;
 pub use router::Router;
 pub use schema::{Document, stranger, unknown};
-pub use server::{Address, Asked, Credentials, Limits, Peer, RequestLog, Server, ServerHandle, ServerOptions, Tls};
+pub use server::{
+    Address, Credentials, Limits, LoggedRequest, Peer, RequestLog, Server, ServerHandle, ServerOptions, Tls,
+};
 pub use versions::ApiVersion;
 
 /// Locks; a panic of another holder does not matter, for nothing here is left half done.

@@ -53,7 +53,7 @@ impl Instruction {
             Instruction::Entrypoint(command) => entrypoint(config, command, *cmd_set),
             Instruction::Env(pairs) => {
                 let list = config.env.get_or_insert_default();
-                let comment = told("ENV", pairs, expander, |name, value| set(list, name, value))?;
+                let comment = expand_pairs("ENV", pairs, expander, |name, value| set(list, name, value))?;
                 check_all("the environment", list.iter().map(String::as_str))?;
                 comment
             }
@@ -66,7 +66,7 @@ impl Instruction {
                 config.labels.extend(pairs.iter().cloned());
                 pairs.iter().fold("LABEL".into(), |text, (key, value)| format!("{text} {key}={value}"))
             }
-            Instruction::Label { pairs, literal: false } => told("LABEL", pairs, expander, |key, value| {
+            Instruction::Label { pairs, literal: false } => expand_pairs("LABEL", pairs, expander, |key, value| {
                 config.labels.insert(key.to_owned(), value.to_owned());
             })?,
             Instruction::OnBuild(text) => {
@@ -150,7 +150,7 @@ fn workdir(config: &mut ContainerConfig, path: String) -> Result<String> {
 }
 
 /// Puts variables into pairs, hands them on, and answers how the history tells of them.
-fn told(
+fn expand_pairs(
     word: &str,
     pairs: &[(String, String)],
     expander: &Expander<'_>,

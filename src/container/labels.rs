@@ -5,7 +5,7 @@ use super::spec::{self, DecidedHost, Mount, MountKind, Owner, Spec};
 use super::{Places, Snapshot};
 use crate::error::{Error, Result};
 use crate::kernel::tree;
-use crate::launch::selinux::{self, Asked, Context, Labels, relabel};
+use crate::launch::selinux::{self, Context, LabelRequest, Labels, relabel};
 use crate::store::levels;
 use crate::volume::{Source, Volumes};
 use rusqlite::Transaction;
@@ -56,31 +56,31 @@ impl Labelling {
     }
 
     /// The label that a request asks for, or that follows from the container whose processes it shares.
-    fn asked_label(&self, tx: &Transaction<'_>, host: &DecidedHost) -> Result<Asked> {
+    fn asked_label(&self, tx: &Transaction<'_>, host: &DecidedHost) -> Result<LabelRequest> {
         let said = spec::label_options(host);
         if host.privileged {
-            return Ok(Asked::Disabled);
+            return Ok(LabelRequest::Disabled);
         }
         if !said.is_empty() {
-            return Asked::parse(said);
+            return LabelRequest::parse(said);
         }
         let owners = [host.modes().ipc.owner(), host.modes().pid.owner()];
         if owners.contains(&Owner::Host) {
-            return Ok(Asked::Disabled);
+            return Ok(LabelRequest::Disabled);
         }
-        let mut asked: Option<Asked> = None;
+        let mut asked: Option<LabelRequest> = None;
         for other in owners.into_iter().filter_map(Owner::container) {
             // In the caller's transaction: another connection would wait for it.
             let other: Spec = crate::store::containers::find(tx, other, &mut |row, text| {
                 serde_json::from_str(text).map_err(|e| Error::corrupt(format!("the spec of container {}: {e}", row.id)))
             })?;
-            let theirs = Asked::as_another(&other.process_label)?;
+            let theirs = LabelRequest::as_another(&other.process_label)?;
             if asked.as_ref().is_some_and(|asked| *asked != theirs) {
                 return Err(Error::conflict("the containers of PidMode and IpcMode have different SELinux labels"));
             }
             asked = Some(theirs);
         }
-        Ok(asked.unwrap_or(Asked::NOTHING))
+        Ok(asked.unwrap_or(LabelRequest::NOTHING))
     }
 
     /// The label of files that are made for a container; empty: the kernel or the container has no labels.

@@ -44,7 +44,7 @@ pub(crate) use tag::TagFacts;
 
 use crate::container::names::short_id;
 use crate::error::{Error, Result};
-use crate::launch::cgroup::{self, Asked, HostFacts};
+use crate::launch::cgroup::{self, HostFacts, RequestKind};
 use crate::launch::plan;
 use crate::launch::selinux::Labels;
 use crate::model::{ContainerConfig, CreateBody, EndpointSettings, HostConfig, StringMap};
@@ -207,7 +207,7 @@ pub(crate) fn validate(request: &CreateBody, defaults: &Defaults) -> Result<()> 
     let modes = Modes::of(&request.host_config)?;
     users_fit(request.host_config.privileged, &modes, Users::of(modes.userns, defaults.remap))?;
     log::effective(&request.host_config.log_config, defaults)?;
-    cgroup::check(&mut request.host_config.resources.clone(), &defaults.host, Asked::ForNew)
+    cgroup::check(&mut request.host_config.resources.clone(), &defaults.host, RequestKind::ForNew)
         .map_err(|error| error.below("HostConfig"))?;
     mount_requests::mounts(&request.config, &request.host_config, &[])?;
     volumes_from(&request.host_config).map(drop)
@@ -283,7 +283,7 @@ fn default_hostname(mode: &NetworkMode, id: &str, host_name: &str) -> String {
 
 fn normalise(asked: &HostConfig, defaults: &Defaults) -> Result<(HostConfig, Vec<String>)> {
     let mut host = asked.clone();
-    let checked = cgroup::check(&mut host.resources, &defaults.host, Asked::ForNew);
+    let checked = cgroup::check(&mut host.resources, &defaults.host, RequestKind::ForNew);
     let mut warnings = checked.map_err(|error| error.below("HostConfig"))?;
     warnings.extend(security::label_warnings(asked));
     host.log_config = log::effective(&asked.log_config, defaults)?;

@@ -7,7 +7,7 @@ use super::{Finder, Groups, Monitors, Register, Snapshot};
 use crate::error::{Error, Result};
 use crate::kernel::process::{Sealed, sealed_memfd};
 use crate::launch::cgroup;
-use crate::launch::cgroup::{Asked, check, compile, update_writes};
+use crate::launch::cgroup::{RequestKind, check, compile, update_writes};
 use crate::launch::devices;
 use crate::launch::plan::compile_limits;
 use crate::model::{Resources, UpdateContainer, Updated};
@@ -31,7 +31,7 @@ impl Updater {
     /// Changes limits and restart policy: at once in a running container, at the next start in any other.
     pub(crate) fn update(&self, reference: &str, body: &UpdateContainer) -> Result<Updated> {
         let mut asked = changeable(&body.resources);
-        let warnings = check(&mut asked, &self.host, Asked::AsChange)?;
+        let warnings = check(&mut asked, &self.host, RequestKind::AsChange)?;
         let policy = (!body.restart_policy.name.is_empty()).then_some(&body.restart_policy);
         policy.map(restart_policy).transpose()?;
         let (_busy, mut found) = self.finder.lock(reference, None)?;

@@ -64,7 +64,9 @@ impl Counters {
             Err(_) => counter.failed.fetch_add(1, Ordering::Relaxed),
         };
         let container = of.filter(|_| area == "container");
-        note_since(LogLevel::Info, area, container, began, || told(name, of.filter(|_| container.is_none()), &result));
+        note_since(LogLevel::Info, area, container, began, || {
+            description(name, of.filter(|_| container.is_none()), &result)
+        });
         result
     }
 
@@ -79,7 +81,7 @@ impl Counters {
     }
 }
 
-fn told<T>(name: &str, of: Option<&str>, result: &Result<T>) -> String {
+fn description<T>(name: &str, of: Option<&str>, result: &Result<T>) -> String {
     let of = of.map(|of| format!(" {of}")).unwrap_or_default();
     match result {
         Ok(_) => format!("{name}{of}: done"),

@@ -5,12 +5,12 @@
 //! exec ([`coracle_monitor::ops::Label`]). File systems that are made for a container are mounted with its label, so
 //! images need none of their own; files of the host that it sees are labelled: see [`relabel`].
 
-mod asked;
 mod context;
+mod label_request;
 pub(crate) mod relabel;
 
-pub(crate) use asked::Asked;
 pub(crate) use context::Context;
+pub(crate) use label_request::LabelRequest;
 
 use crate::error::{Error, Result};
 use crate::hex::random_bytes;
@@ -114,8 +114,8 @@ impl Policy {
 
     /// The labels for a container's request, with `level` if it names none. Only [`Labels::checked`] compares them with
     /// the kernel's policy.
-    pub(crate) fn labels(&self, asked: &Asked, level: &str) -> Labels {
-        let Asked::Own { user, role, kind, level: own, file_kind } = asked else {
+    pub(crate) fn labels(&self, asked: &LabelRequest, level: &str) -> Labels {
+        let LabelRequest::Own { user, role, kind, level: own, file_kind } = asked else {
             return Labels { process: String::new(), mount: self.of_the_unlabelled() };
         };
         let level = own.as_deref().unwrap_or(level);

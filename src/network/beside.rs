@@ -80,7 +80,7 @@ impl Beside {
         // Without the table nothing would be kept apart.
         let wanted = if self.leave_docker_user || !standing.table { &[][..] } else { &names };
         for chain in &standing.docker {
-            self.settle_chain(chain, wanted)?;
+            self.reconcile_chain(chain, wanted)?;
         }
         Ok(())
     }
@@ -95,7 +95,7 @@ impl Beside {
     }
 
     /// Removes the rules of a chain that no bridge needs, and adds those that a bridge lacks.
-    fn settle_chain(&self, chain: &Chain, bridges: &[String]) -> Result<()> {
+    fn reconcile_chain(&self, chain: &Chain, bridges: &[String]) -> Result<()> {
         let mut stays: Vec<Pass> = Vec::new();
         for rule in self.own_rules(chain)? {
             let again =

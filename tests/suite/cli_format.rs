@@ -210,7 +210,10 @@ fn disk_usage_of_each_thing() {
         assert!(text.contains(title), "{text}");
     }
     let line = |name: &str| text.lines().find(|line| line.ends_with(name)).expect("a line").to_owned();
-    assert!(line("liner").contains("100kB") && !line("liner").contains("virtual") && line("boat").contains(" 1 "), "{text}");
+    assert!(
+        line("liner").contains("100kB") && !line("liner").contains("virtual") && line("boat").contains(" 1 "),
+        "{text}"
+    );
     assert!(text.lines().any(|line| line.starts_with("hold          1")), "{text}");
     let of_containers = ok(root, &["system", "df", "--format", "{{if eq .Type \"Containers\"}}{{json .}}{{end}}"]);
     let of_containers: Value = serde_json::from_str(of_containers.trim()).expect("a row");

@@ -12,7 +12,7 @@ mod request_head;
 mod tls;
 
 pub use listen::Address;
-pub use peer::{Asked, Credentials, Peer, RequestLog};
+pub use peer::{Credentials, LoggedRequest, Peer, RequestLog};
 #[cfg(feature = "tls")]
 pub use tls::Tls;
 
@@ -376,7 +376,7 @@ impl Door for ServerDoor {
                 true => target.split(['?', '#']).next().unwrap_or_default(),
                 false => target,
             };
-            log.told(&Asked { method, path, peer: &self.peer, tls: self.tls });
+            log.emit(&LoggedRequest { method, path, peer: &self.peer, tls: self.tls });
         }
     }
     fn objection(&self, headers: &crate::message::Headers) -> Option<&'static str> {

@@ -35,7 +35,7 @@ impl Peer {
 
 /// A request, as it is logged.
 #[derive(Debug)]
-pub struct Asked<'a> {
+pub struct LoggedRequest<'a> {
     /// The method, as sent.
     pub method: &'a str,
     /// The path without its query, which may hold secrets.
@@ -47,7 +47,7 @@ pub struct Asked<'a> {
 }
 
 /// `GET /info by pid 12 uid 0 gid 0`, without control characters.
-impl fmt::Display for Asked<'_> {
+impl fmt::Display for LoggedRequest<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path: String = self.path.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
         write!(f, "{} {path} by ", self.method)?;
@@ -62,15 +62,15 @@ impl fmt::Display for Asked<'_> {
 
 /// The caller's log of requests. The function is called on the connection's thread.
 #[derive(Clone)]
-pub struct RequestLog(Arc<dyn Fn(&Asked<'_>) + Send + Sync>);
+pub struct RequestLog(Arc<dyn Fn(&LoggedRequest<'_>) + Send + Sync>);
 
 impl RequestLog {
-    /// Calls `tell` with each request.
-    pub fn new(tell: impl Fn(&Asked<'_>) + Send + Sync + 'static) -> RequestLog {
-        RequestLog(Arc::new(tell))
+    /// Calls `log` with each request.
+    pub fn new(log: impl Fn(&LoggedRequest<'_>) + Send + Sync + 'static) -> RequestLog {
+        RequestLog(Arc::new(log))
     }
-    pub(super) fn told(&self, asked: &Asked<'_>) {
-        (self.0)(asked);
+    pub(super) fn emit(&self, request: &LoggedRequest<'_>) {
+        (self.0)(request);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::launch::apparmor::{UNCONFINED, is_on};
-use crate::launch::selinux::{self, Asked};
+use crate::launch::selinux::{self, LabelRequest};
 use crate::model::{HostConfig, parse_bool};
 
 /// Which system calls a container may make.
@@ -72,7 +72,7 @@ pub(crate) fn label_options(host: &HostConfig) -> Vec<&str> {
 pub(super) fn labels_fit(host: &HostConfig, given: bool) -> Result<()> {
     let options = label_options(host);
     if given {
-        return Asked::parse(options).map(drop);
+        return LabelRequest::parse(options).map(drop);
     }
     match options.iter().find(|value| **value != "disable") {
         Some(value) if selinux::is_on() => Err(Error::unsupported(format!(

@@ -32,7 +32,7 @@ pub(super) struct Format {
 
 /// The options as given, before their columns are known.
 #[derive(Clone, Default)]
-struct Asked {
+struct PsOptions {
     /// The letters among `f`, `F`, `l`, `j`, `y`, `c`, `P`, `L`, `T`, `M` of the Unix kind.
     unix: String,
     /// The letter of the BSD kind: `u`, `l`, `j`, `s`, `v` or `X`.
@@ -54,7 +54,7 @@ struct Asked {
 }
 
 pub(super) fn parse(text: &str) -> Result<Format> {
-    let mut asked = Asked::default();
+    let mut asked = PsOptions::default();
     let mut words = text.split_whitespace();
     while let Some(word) = words.next() {
         if let Some(name) = word.strip_prefix("--") {
@@ -86,7 +86,7 @@ fn needed<'a>(value: Option<&'a str>, what: &str, option: &str) -> Result<&'a st
     value.filter(|value| !value.is_empty()).ok_or_else(|| failed(format!("ps: error: {what} must follow {option}")))
 }
 
-impl Asked {
+impl PsOptions {
     fn long<'a>(&mut self, name: &'a str, words: &mut impl Iterator<Item = &'a str>) -> Result<()> {
         let (name, value) = name.split_once('=').map_or((name, None), |(name, value)| (name, Some(value)));
         let option = format!("--{name}");
@@ -125,7 +125,7 @@ impl Asked {
     }
 
     /// An option without a value.
-    fn no(&mut self, set: impl FnOnce(&mut Asked)) -> Result<()> {
+    fn no(&mut self, set: impl FnOnce(&mut PsOptions)) -> Result<()> {
         set(self);
         Ok(())
     }

@@ -17,7 +17,7 @@ const MOUNTED: &str = "or the cgroup is not mounted";
 
 /// The kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum RequestKind {
     /// All limits of a new container: an absent one gets its default.
     ForNew,
     /// Changes of an existing container: an absent limit stays.
@@ -29,7 +29,7 @@ pub(crate) enum Asked {
 ///
 /// # Errors
 /// A value out of range, or two that contradict each other.
-pub(crate) fn check(limits: &mut Resources, facts: &HostFacts, asked: Asked) -> Result<Vec<String>> {
+pub(crate) fn check(limits: &mut Resources, facts: &HostFacts, asked: RequestKind) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
     memory(limits, facts, asked, &mut warnings)?;
     kernel_memory(limits, facts, &mut warnings)?;
@@ -40,8 +40,8 @@ pub(crate) fn check(limits: &mut Resources, facts: &HostFacts, asked: Asked) -> 
     Ok(warnings)
 }
 
-fn memory(limits: &mut Resources, facts: &HostFacts, asked: Asked, warnings: &mut Vec<String>) -> Result<()> {
-    if limits.memory > 0 && limits.memory_swap == 0 && asked == Asked::ForNew {
+fn memory(limits: &mut Resources, facts: &HostFacts, asked: RequestKind, warnings: &mut Vec<String>) -> Result<()> {
+    if limits.memory > 0 && limits.memory_swap == 0 && asked == RequestKind::ForNew {
         limits.memory_swap = limits.memory.saturating_mul(2);
     }
     refuse_if(
@@ -63,7 +63,7 @@ fn memory(limits: &mut Resources, facts: &HostFacts, asked: Asked, warnings: &mu
         "Minimum memoryswap limit should be larger than memory limit, see usage",
     )?;
     refuse_if(
-        limits.memory == 0 && limits.memory_swap > 0 && asked == Asked::ForNew,
+        limits.memory == 0 && limits.memory_swap > 0 && asked == RequestKind::ForNew,
         Field("MemorySwap", None),
         "You should always set the Memory limit when using Memoryswap limit, see usage",
     )?;
@@ -118,9 +118,9 @@ fn kernel_memory(limits: &mut Resources, facts: &HostFacts, warnings: &mut Vec<S
     Ok(())
 }
 
-fn oom_and_pids(limits: &mut Resources, facts: &HostFacts, asked: Asked, warnings: &mut Vec<String>) {
+fn oom_and_pids(limits: &mut Resources, facts: &HostFacts, asked: RequestKind, warnings: &mut Vec<String>) {
     let disable = limits.oom_kill_disable == Some(true);
-    if asked == Asked::ForNew {
+    if asked == RequestKind::ForNew {
         // On a host without this limit the value is not shown.
         limits.oom_kill_disable = facts.oom_kill_disable.then_some(disable);
     }
@@ -137,7 +137,7 @@ fn oom_and_pids(limits: &mut Resources, facts: &HostFacts, asked: Asked, warning
     }
     if limits.pids_limit < 0 {
         // No limit, which a new container has anyway.
-        limits.pids_limit = if asked == Asked::ForNew || !facts.pids_limit { 0 } else { -1 };
+        limits.pids_limit = if asked == RequestKind::ForNew || !facts.pids_limit { 0 } else { -1 };
     }
 }
 
@@ -352,7 +352,7 @@ mod tests {
         for (change, text) in cases {
             let mut asked = Resources::default();
             change(&mut asked, mb);
-            assert_eq!(check(&mut asked, &HostFacts::everything(), Asked::ForNew).unwrap_err().message(), text);
+            assert_eq!(check(&mut asked, &HostFacts::everything(), RequestKind::ForNew).unwrap_err().message(), text);
         }
     }
 
@@ -360,7 +360,7 @@ mod tests {
     fn defaults_are_a_new_containers() {
         let asked = Resources { memory: 64 << 20, memory_swappiness: Some(-1), pids_limit: -1, ..Resources::default() };
         let mut new = asked.clone();
-        assert!(check(&mut new, &HostFacts::everything(), Asked::ForNew).unwrap().is_empty());
+        assert!(check(&mut new, &HostFacts::everything(), RequestKind::ForNew).unwrap().is_empty());
         let with = Resources {
             memory: 64 << 20,
             memory_swap: 128 << 20,
@@ -369,7 +369,7 @@ mod tests {
         };
         assert_eq!(new, with);
         let mut change = asked.clone();
-        check(&mut change, &HostFacts::everything(), Asked::AsChange).unwrap();
+        check(&mut change, &HostFacts::everything(), RequestKind::AsChange).unwrap();
         assert_eq!(change, Resources { memory_swappiness: None, ..asked });
     }
 
@@ -392,7 +392,7 @@ mod tests {
             blkio_device_read_bps: Some(vec![device]),
             ..Resources::default()
         };
-        let warnings = check(&mut asked, &HostFacts::default(), Asked::ForNew).unwrap();
+        let warnings = check(&mut asked, &HostFacts::default(), RequestKind::ForNew).unwrap();
         assert_eq!(warnings.len(), 12, "{warnings:#?}");
         assert!(warnings.iter().all(|text| text.starts_with("Your kernel does not support ")));
         let left = Resources {
@@ -402,13 +402,13 @@ mod tests {
             ..Resources::default()
         };
         assert_eq!(asked, left);
-        assert!(check(&mut asked, &HostFacts::default(), Asked::ForNew).unwrap().is_empty());
+        assert!(check(&mut asked, &HostFacts::default(), RequestKind::ForNew).unwrap().is_empty());
     }
 
     #[test]
     fn a_kernel_memory_limit_is_taken_with_a_word_on_its_future() {
         let mut asked = Resources { kernel_memory: 7 << 20, ..Resources::default() };
-        let warnings = check(&mut asked, &HostFacts::everything(), Asked::AsChange).unwrap();
+        let warnings = check(&mut asked, &HostFacts::everything(), RequestKind::AsChange).unwrap();
         assert!(warnings.len() == 1 && warnings[0].contains("deprecated"), "{warnings:?}");
         assert_eq!(asked.kernel_memory, 7 << 20);
     }

@@ -17,7 +17,7 @@ mod stats;
 mod v1;
 mod v2;
 
-pub(crate) use check::{Asked, check};
+pub(crate) use check::{RequestKind, check};
 pub(crate) use device_bpf::device_bpf;
 pub(crate) use facts::{HostFacts, host_memory};
 pub(crate) use held::Files;

@@ -249,7 +249,7 @@ fn v1_host() -> bool {
 fn real_limits() {
     let facts = HostFacts::probe(&Hierarchies::detect().unwrap());
     let mut asked = limits();
-    check(&mut asked, &facts, Asked::ForNew).unwrap();
+    check(&mut asked, &facts, RequestKind::ForNew).unwrap();
     let Some(real) = Real::new("limits", &asked, &default_rules()) else { return };
     assert_eq!(real.read("pids.max"), "64");
     if !v1_host() {

@@ -13,8 +13,8 @@ fn policy() -> Policy {
     Policy::parse(FEDORA).unwrap()
 }
 
-fn asked(values: &[&str]) -> Result<Asked> {
-    Asked::parse(values.iter().copied())
+fn asked(values: &[&str]) -> Result<LabelRequest> {
+    LabelRequest::parse(values.iter().copied())
 }
 
 fn labels(values: &[&str]) -> (String, String) {
@@ -61,7 +61,7 @@ fn types_are_those_of_the_policy() {
     assert!(Policy::parse("process = \"u\"\nfile=\"u:r:t\"").is_err());
     let without = Policy::parse("process = \"u:r:t\"\nfile = \"u:r:f\"").unwrap();
     assert_eq!(without.free_level(|_| Ok(true)).unwrap(), "");
-    let made = without.labels(&Asked::NOTHING, "");
+    let made = without.labels(&LabelRequest::NOTHING, "");
     assert_eq!((made.process.as_str(), made.mount.as_str(), made.level()), ("u:r:t", "u:r:f", String::new()));
 }
 
@@ -92,10 +92,14 @@ fn options_change_their_part() {
 #[test]
 fn a_peer_has_the_label_of_the_other() {
     let other = "system_u:system_r:other_t:s0:c3,c4";
-    let made = policy().labels(&Asked::as_another(other).unwrap(), "s0:c1,c2");
+    let made = policy().labels(&LabelRequest::as_another(other).unwrap(), "s0:c1,c2");
     assert_eq!((made.process.as_str(), made.level().as_str()), (other, "s0:c3,c4"));
     assert!(made.mount.ends_with(":container_file_t:s0:c3,c4"));
-    assert_eq!(Asked::as_another("").unwrap(), Asked::NOTHING, "nobody loses a label by a peer without one");
+    assert_eq!(
+        LabelRequest::as_another("").unwrap(),
+        LabelRequest::NOTHING,
+        "nobody loses a label by a peer without one"
+    );
 }
 
 #[test]

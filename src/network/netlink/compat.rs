@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     /// The kernel's message about a rule that was written so.
-    fn told(chain: &Chain, incoming: bool, comment: &str) -> Vec<u8> {
+    fn rule(chain: &Chain, incoming: bool, comment: &str) -> Vec<u8> {
         let mut m = Messages::new();
         let rule = m.begin(kind(NEW_RULE), 0, &head(chain.family, 0)).text(1, &chain.table).text(2, &chain.name);
         rule.attr(3, &7u64.to_be_bytes()).nest(4, |m| expressions(m, "coracle0", incoming, comment));
@@ -223,7 +223,7 @@ mod tests {
     fn rules_are_read_as_they_were_written() {
         let chain = Chain::of_filter(V4, "DOCKER-USER");
         for incoming in [true, false] {
-            let body = told(&chain, incoming, "coracle-ab12cd34");
+            let body = rule(&chain, incoming, "coracle-ab12cd34");
             let (interface, comment) = ("coracle0".to_owned(), "coracle-ab12cd34".to_owned());
             assert_eq!(chain.read_pass(&body), Some(Pass { handle: 7, interface, incoming, comment }));
             assert_eq!(Chain::of_filter(V6, "DOCKER-USER").read_pass(&body), None);

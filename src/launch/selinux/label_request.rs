@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 
 /// The label that a container requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum LabelRequest {
     /// The processes have no label of their own.
     Disabled,
     /// The processes have a label; absent parts come from the policy, the level from the engine.
@@ -19,14 +19,15 @@ pub(crate) enum Asked {
     },
 }
 
-impl Asked {
+impl LabelRequest {
     /// Nothing in particular.
-    pub(crate) const NOTHING: Asked = Asked::Own { user: None, role: None, kind: None, level: None, file_kind: None };
+    pub(crate) const NOTHING: LabelRequest =
+        LabelRequest::Own { user: None, role: None, kind: None, level: None, file_kind: None };
 
     /// Reads the values of all `label=` options; of two for the same part, the later one counts. Errors: an unknown
     /// word.
-    pub(crate) fn parse<'a>(values: impl IntoIterator<Item = &'a str>) -> Result<Asked> {
-        let mut asked = Asked::NOTHING;
+    pub(crate) fn parse<'a>(values: impl IntoIterator<Item = &'a str>) -> Result<LabelRequest> {
+        let mut asked = LabelRequest::NOTHING;
         let mut disabled = false;
         for value in values {
             let wrong = |why: &str| Error::invalid(format!("SecurityOpt: label={value}: {why}"));
@@ -39,7 +40,7 @@ impl Asked {
                     "disable, or user, role, type, filetype or level with a colon and a value, is needed",
                 ));
             };
-            let Asked::Own { user, role, kind, level, file_kind } = &mut asked else { break };
+            let LabelRequest::Own { user, role, kind, level, file_kind } = &mut asked else { break };
             let (place, good) = match key {
                 "user" => (user, is_name(text)),
                 "role" => (role, is_name(text)),
@@ -53,17 +54,17 @@ impl Asked {
             }
             *place = Some(text.to_owned());
         }
-        Ok(if disabled { Asked::Disabled } else { asked })
+        Ok(if disabled { LabelRequest::Disabled } else { asked })
     }
 
     /// The label of a container that joins the processes of another one. If the other one has no label, this one gets
     /// its own, as in dockerd. Errors: the text is not a label.
-    pub(crate) fn as_another(process: &str) -> Result<Asked> {
+    pub(crate) fn as_another(process: &str) -> Result<LabelRequest> {
         if process.is_empty() {
-            return Ok(Asked::NOTHING);
+            return Ok(LabelRequest::NOTHING);
         }
         let Context { user, role, kind, level } = process.parse()?;
         let level = (!level.is_empty()).then_some(level);
-        Ok(Asked::Own { user: Some(user), role: Some(role), kind: Some(kind), level, file_kind: None })
+        Ok(LabelRequest::Own { user: Some(user), role: Some(role), kind: Some(kind), level, file_kind: None })
     }
 }
