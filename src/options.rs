@@ -65,6 +65,9 @@ pub struct Options {
     /// The directories of sockets and files of plugins (network and address drivers), in the order of the search;
     /// default: docker's directories `/run/docker/plugins`, `/etc/docker/plugins`, `/usr/lib/docker/plugins`.
     pub plugin_dirs: Vec<PathBuf>,
+    /// The directories of specifications of the Container Device Interface; a later one counts before an earlier one.
+    /// Default: `/etc/cdi`, `/var/run/cdi`.
+    pub cdi_dirs: Vec<PathBuf>,
     /// Load, pull and push with less memory (under 16 MB in place of under 64 MB) and less at once. Compressed streams
     /// with a dictionary (window) above 8 MiB are refused then; without this option, above 32 MiB. Default false.
     pub small_memory: bool,
@@ -101,6 +104,7 @@ impl Options {
             userns_remap: None,
             apparmor: None,
             selinux: false,
+            cdi_dirs: ["/etc/cdi", "/var/run/cdi"].map(PathBuf::from).to_vec(),
             plugin_dirs: ["/run/docker/plugins", "/etc/docker/plugins", "/usr/lib/docker/plugins"]
                 .map(PathBuf::from)
                 .to_vec(),

@@ -85,7 +85,11 @@ const FLAGS: &[Flag] = &[
     Flag::value(&["volumes-from"], "CONTAINER[:ro]", "the mounts of another container"),
     Flag::value(&["volume-driver"], "NAME", "local"),
     Flag::value(&["tmpfs"], "DIR[:OPTIONS]", "an empty file system in memory"),
-    Flag::value(&["device"], "HOST[:CONTAINER[:rwm]]", "give it a device of the host"),
+    Flag::value(
+        &["device"],
+        "HOST[:CONTAINER[:rwm]]",
+        "give it a device of the host, or one of CDI: VENDOR/CLASS=NAME",
+    ),
     Flag::value(&["device-cgroup-rule"], "RULE", "devices that it may use, such as 'c 10:* rw'"),
     Flag::value(&["storage-opt"], "NAME=VALUE", "size=SIZE: how much it may write to its root file system"),
     Flag::value(&["shm-size"], "SIZE", "size of /dev/shm (default 64m)"),
@@ -500,7 +504,11 @@ pub fn resources(parsed: &Parsed) -> Result<Resources, String> {
         device_cgroup_rules: parsed.all("device-cgroup-rule"),
         cpuset_cpus: text(parsed, "cpuset-cpus"),
         cpuset_mems: text(parsed, "cpuset-mems"),
-        devices: parsed.some("device").map(|all| all.iter().map(|entry| device(entry)).collect()),
+        devices: parsed.some("device").and_then(|all| {
+            let devices: Vec<_> = all.iter().filter(|entry| !is_of_cdi(entry)).map(|entry| device(entry)).collect();
+            (!devices.is_empty()).then_some(devices)
+        }),
+        device_requests: requests(&parsed.some("device").unwrap_or_default()),
         memory_reservation: amount(parsed, "memory-reservation")?.unwrap_or(0),
         memory_swap: amount(parsed, "memory-swap")?.unwrap_or(0),
         memory_swappiness: parsed.number("memory-swappiness")?,
@@ -567,6 +575,19 @@ fn tmpfs(entry: &str) -> (String, String) {
 }
 
 /// `HOST[:CONTAINER[:rwm]]`; also `HOST:rwm`.
+/// Whether a device has the form of CDI, which no path of the host has.
+fn is_of_cdi(entry: &str) -> bool {
+    !entry.starts_with('/') && entry.split_once('=').is_some_and(|(kind, _)| kind.contains('/'))
+}
+
+fn requests(all: &[String]) -> Vec<DeviceRequest> {
+    let device_ids: Vec<String> = all.iter().filter(|entry| is_of_cdi(entry)).cloned().collect();
+    match device_ids.is_empty() {
+        true => Vec::new(),
+        false => vec![DeviceRequest { driver: "cdi".into(), device_ids, ..DeviceRequest::default() }],
+    }
+}
+
 fn device(entry: &str) -> DeviceMapping {
     let is_rights = |word: &str| !word.is_empty() && word.chars().all(|c| "rwm".contains(c));
     let words: Vec<&str> = entry.split(':').collect();

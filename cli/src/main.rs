@@ -144,6 +144,8 @@ pub struct Globals {
     pub selinux: bool,
     /// `--plugin-dir`; empty: the usual ones.
     pub plugin_dirs: Vec<PathBuf>,
+    /// `--cdi-spec-dir`; empty: the usual ones.
+    pub cdi_dirs: Vec<PathBuf>,
     /// `--small-memory`.
     pub small_memory: bool,
     /// `--large-windows`.
@@ -177,6 +179,9 @@ impl Globals {
         if !self.plugin_dirs.is_empty() {
             options.plugin_dirs = self.plugin_dirs.clone();
         }
+        if !self.cdi_dirs.is_empty() {
+            options.cdi_dirs = self.cdi_dirs.clone();
+        }
         Ok(options)
     }
 }
@@ -201,6 +206,7 @@ pub const GLOBAL: Command = Command {
         Flag::switch(&["relay-loopback"], "have monitors pass on what comes to ports at 127.0.0.1"),
         Flag::switch(&["leave-docker-user"], "put no rules for bridges into dockerd's chain DOCKER-USER"),
         Flag::value(&["plugin-dir"], "DIR", "where plugins are looked for, in place of the usual directories"),
+        Flag::value(&["cdi-spec-dir"], "DIR", "specifications of CDI devices, in place of /etc/cdi and /var/run/cdi"),
         Flag::value(
             &["insecure-registry"],
             "HOST[:PORT]",
@@ -301,6 +307,7 @@ fn dispatch(words: Vec<String>) -> (String, Outcome) {
         selinux: global.has("selinux-enabled"),
         mirrors: global.all("registry-mirror"),
         plugin_dirs: global.all("plugin-dir").into_iter().map(PathBuf::from).collect(),
+        cdi_dirs: global.all("cdi-spec-dir").into_iter().map(PathBuf::from).collect(),
         small_memory: global.has("small-memory"),
         large_windows: global.has("large-windows"),
         ephemeral: global.has("ephemeral"),

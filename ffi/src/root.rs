@@ -172,6 +172,7 @@ struct Config {
     relay_loopback: Option<bool>,
     leave_docker_user: Option<bool>,
     plugin_dirs: Option<Vec<String>>,
+    cdi_spec_dirs: Option<Vec<String>>,
     insecure_registries: Option<Vec<String>>,
     registry_mirrors: Option<Vec<String>>,
     userns_remap: Option<String>,
@@ -231,6 +232,9 @@ pub(crate) fn options(root: *const c_char, opt: *const coracle_open_options) -> 
     options.selinux = config.selinux_enabled.unwrap_or(false);
     if let Some(dirs) = config.plugin_dirs {
         options.plugin_dirs = dirs.into_iter().map(Into::into).collect();
+    }
+    if let Some(dirs) = config.cdi_spec_dirs {
+        options.cdi_dirs = dirs.into_iter().map(Into::into).collect();
     }
     options.small_memory = config.small_memory.unwrap_or(false);
     options.large_windows = config.large_windows.unwrap_or(false);

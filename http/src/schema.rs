@@ -359,7 +359,7 @@ pub(crate) const HOST_FIELDS: &[Field] = &[
     ("Capabilities", Refused),
     ("CpuRealtimePeriod", Refused),
     ("CpuRealtimeRuntime", Refused),
-    ("DeviceRequests", Refused),
+    ("DeviceRequests", List(&Struct(&DEVICE_REQUEST))),
     ("KernelMemoryTCP", Refused),
 ];
 
@@ -420,6 +420,17 @@ static DEVICE_MAPPING: Table = Table {
     name: "DeviceMapping",
     package: "container",
     parts: &[&[("PathOnHost", Text), ("PathInContainer", Text), ("CgroupPermissions", Text)]],
+};
+static DEVICE_REQUEST: Table = Table {
+    name: "DeviceRequest",
+    package: "container",
+    parts: &[&[
+        ("Driver", Text),
+        ("Count", INT),
+        ("DeviceIDs", TEXTS),
+        ("Capabilities", List(&TEXTS)),
+        ("Options", TEXT_MAP),
+    ]],
 };
 static ULIMIT: Table =
     Table { name: "Ulimit", package: "units", parts: &[&[("Name", Text), ("Hard", I64), ("Soft", I64)]] };

@@ -3,12 +3,15 @@
 use super::{Places, Snapshot};
 use crate::error::Result;
 use crate::launch::cgroup::{Hierarchies, Live};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The control groups of containers.
 pub(crate) struct Groups {
     pub(super) hierarchies: Hierarchies,
     pub(super) places: Arc<Places>,
+    /// The directories of specifications of devices: what a container may open is a limit of its group.
+    pub(super) cdi_dirs: Vec<PathBuf>,
 }
 
 impl Groups {

@@ -216,7 +216,7 @@ impl Containers {
         let register =
             group!(Register = places options; db, states, journal, specs: spec_cache::SpecCache::default(), leases);
         let monitors = group!(Monitors = places register);
-        let groups = group!(Groups = places; hierarchies);
+        let groups = group!(Groups = places; hierarchies, cdi_dirs: options.cdi_dirs.clone());
         let storage = group!(Storage = places);
         let exec_records = group!(ExecRecords = places);
         let crashes = group!(Crashes = register groups networks);

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::kernel::{probe, process};
 use crate::launch::plan::{self, Log, Mount, Namespace, Program, Rlimit};
 use crate::launch::step::Step;
-use crate::launch::{capability, cgroup, devices};
+use crate::launch::{capability, cdi, cgroup, devices};
 use crate::model::{ExecConfig, HostConfig, StringMap};
 use crate::network::{self, Networks};
 use crate::store::containers as table;
@@ -244,7 +244,8 @@ impl Planner {
     ) -> Result<plan::Container> {
         let Snapshot { row, spec, .. } = found;
         let host = &spec.host_config;
-        let devices = devices::for_container(host.privileged, &host.resources)?;
+        let cdi = cdi::resolve(&host.resources.device_requests, &self.groups.cdi_dirs)?;
+        let devices = devices::for_container(host.privileged, &host.resources, &cdi.nodes)?;
         let cgroups = cgroup::compile(
             &self.groups.hierarchies,
             &spec.cgroup_parent,
@@ -276,7 +277,7 @@ impl Planner {
             readonly_rootfs: host.readonly_rootfs,
             root_propagation: 0,
             privileged: host.privileged,
-            mounts: self.mounts(found, id)?,
+            mounts: self.mounts(found, id)?.into_iter().chain(cdi.mounts.into_iter().map(cdi_mount)).collect(),
             shm_size: host.shm_size.and_then(|size| u64::try_from(size).ok()).unwrap_or(spec::DEFAULT_SHM_SIZE as u64),
             nodes: devices.nodes,
             masked: spec::masked_paths(host, self.host.cpu_count),
@@ -303,11 +304,14 @@ impl Planner {
             relays: relays(networks),
             namespace_count: joined.fds.len() as u32,
             cgroups,
-            rights: self.confinement.rights(spec)?,
+            rights: with_groups(self.confinement.rights(spec)?, &cdi.groups),
             users: self.confinement.users(spec).map(|users| plan::Users { join: joined.users, ..users }),
             program: Program {
                 argv: self.argv(spec),
-                env: spec::environment(spec, &hostname, &self.links.link_variables(found)?),
+                env: spec::with_variables(
+                    spec::environment(spec, &hostname, &self.links.link_variables(found)?),
+                    &cdi.env,
+                ),
                 cwd: spec.config.working_dir.clone(),
                 cwd_is_there: false,
             },
@@ -489,6 +493,29 @@ fn plan_mount(mount: spec::Mount, label: &str) -> Mount {
             }
         }
     }
+}
+
+/// A mount that comes with a device.
+fn cdi_mount(mount: cdi::Mount) -> Mount {
+    let cdi::Mount { source, target, attributes, recursive } = mount;
+    Mount::Bind {
+        source: source.into(),
+        target,
+        attributes,
+        propagation: libc::MS_PRIVATE,
+        propagate_below: true,
+        recursive,
+        make_source: false,
+        read_only_below: false,
+        own_ids: false,
+        part: String::new(),
+    }
+}
+
+/// The rights with further groups, those of devices.
+fn with_groups(mut rights: plan::Rights, groups: &[u32]) -> plan::Rights {
+    rights.groups.extend(groups.iter().map(u32::to_string));
+    rights
 }
 
 fn rlimits(host: &HostConfig) -> Result<Vec<Rlimit>> {

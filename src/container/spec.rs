@@ -34,7 +34,7 @@ pub(crate) use mounts::{Mount, MountKind, Propagation, mount_points, mount_table
 pub(crate) use networks::asked_for;
 #[cfg(feature = "bundle")]
 pub(crate) use process::rlimit;
-pub(crate) use process::{cgroup_parent, environment, hostname, ulimits};
+pub(crate) use process::{cgroup_parent, environment, hostname, ulimits, with_variables};
 pub(crate) use restart::{RestartPolicy, restart_policy};
 pub(crate) use security::{Seccomp, apparmor, label_options, masked_paths, readonly_paths, security};
 pub(crate) use signal::stop_signal;

@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 use crate::kernel::process::{Sealed, sealed_memfd};
 use crate::launch::cgroup;
 use crate::launch::cgroup::{RequestKind, check, compile, update_writes};
-use crate::launch::devices;
 use crate::launch::plan::compile_limits;
+use crate::launch::{cdi, devices};
 use crate::model::{Resources, UpdateContainer, Updated};
 use crate::store::states::Now;
 use crate::store::{Flush, containers as table};
@@ -93,7 +93,8 @@ impl Updater {
     /// All limits of a container in the form of its monitor. Errors: a limit that a start would refuse.
     fn limits(&self, spec: &Spec, group: &str) -> Result<Vec<u8>> {
         let host = &spec.host_config;
-        let devices = devices::for_container(host.privileged, &host.resources)?;
+        let edits = cdi::resolve(&host.resources.device_requests, &self.groups.cdi_dirs)?;
+        let devices = devices::for_container(host.privileged, &host.resources, &edits.nodes)?;
         let groups = compile(&self.groups.hierarchies, &spec.cgroup_parent, group, &host.resources, &devices.rules)?;
         Ok(compile_limits(&groups))
     }

@@ -1,5 +1,6 @@
 //! Devices of a container: the nodes in its `/dev` and the rules of its device cgroup.
 
+use super::cdi;
 use crate::error::{Error, Result};
 use crate::kernel::path::clean;
 use crate::model::{DeviceMapping, Resources};
@@ -132,12 +133,12 @@ pub(crate) struct Devices {
     pub rules: DeviceRules,
 }
 
-/// The devices of a container: the default nodes and rules and those of `HostConfig.Devices`; a privileged one gets
+/// The devices of a container: the default nodes and rules, those of `HostConfig.Devices` and those of `cdi`; a privileged one gets
 /// every device of the host and no rule. Of two nodes at one path the requested one counts.
 ///
 /// # Errors
 /// A mapping that names no device or has wrong permissions, with dockerd's text.
-pub(crate) fn for_container(privileged: bool, asked: &Resources) -> Result<Devices> {
+pub(crate) fn for_container(privileged: bool, asked: &Resources, cdi: &[cdi::Node]) -> Result<Devices> {
     let mappings = asked.devices.as_deref().unwrap_or_default();
     let mut nodes = default_nodes();
     let mut rules = default_rules();
@@ -153,6 +154,10 @@ pub(crate) fn for_container(privileged: bool, asked: &Resources) -> Result<Devic
         }
         nodes.extend(added);
     }
+    for node in cdi {
+        let added = of_cdi(node, privileged, &mut rules)?;
+        nodes.extend(added);
+    }
     for text in &asked.device_cgroup_rules {
         let added = rules_of(text)?;
         if !privileged {
@@ -160,6 +165,24 @@ pub(crate) fn for_container(privileged: bool, asked: &Resources) -> Result<Devic
         }
     }
     Ok(Devices { nodes: last_of_each_path(nodes), rules })
+}
+
+/// The nodes of a device of CDI, which the container may open.
+fn of_cdi(asked: &cdi::Node, privileged: bool, rules: &mut DeviceRules) -> Result<Vec<DeviceNode>> {
+    let (path_on_host, path_in_container) = (asked.on_host.clone(), asked.in_container.clone());
+    let mapping = DeviceMapping { path_on_host, path_in_container, cgroup_permissions: asked.permissions.clone() };
+    let (added, access) = resolve(&mapping)?;
+    if !privileged {
+        rules.allow.extend(added.iter().map(|node| DeviceRule::of(node, access)));
+    }
+    // The specification may give another owner and mode.
+    let owned = |node: DeviceNode| DeviceNode {
+        mode: asked.mode.unwrap_or(node.mode),
+        uid: asked.uid.unwrap_or(node.uid),
+        gid: asked.gid.unwrap_or(node.gid),
+        ..node
+    };
+    Ok(added.into_iter().map(owned).collect())
 }
 
 /// A line of `DeviceCgroupRules`: `c`, `b`, or `a` for both; major and minor, `*` for all; letters of [`Access`].
@@ -351,8 +374,8 @@ mod tests {
             assert_eq!(text, format!("invalid device cgroup rule format: '{bad}'"));
         }
         let asked = Resources { device_cgroup_rules: vec!["c 4:1 r".into()], ..Resources::default() };
-        assert_eq!(for_container(false, &asked).unwrap().rules.allow.last().unwrap().to_string(), "c 4:1 r");
-        assert!(for_container(true, &asked).unwrap().rules.default_allow);
+        assert_eq!(for_container(false, &asked, &[]).unwrap().rules.allow.last().unwrap().to_string(), "c 4:1 r");
+        assert!(for_container(true, &asked, &[]).unwrap().rules.default_allow);
     }
 
     fn scratch(name: &str) -> PathBuf {
@@ -391,7 +414,7 @@ mod tests {
 
     #[test]
     fn one_device_under_another_name() {
-        let devices = for_container(false, &with(&[mapping("/dev/null", "/dev//x/../void", "rm")])).unwrap();
+        let devices = for_container(false, &with(&[mapping("/dev/null", "/dev//x/../void", "rm")]), &[]).unwrap();
         let node = devices.nodes.last().unwrap();
         assert_eq!((node.path.as_str(), node.major, node.minor), ("/dev/void", 1, 3));
         assert_eq!(devices.rules.allow.last().unwrap().to_string(), "c 1:3 rm");
@@ -400,7 +423,7 @@ mod tests {
 
     #[test]
     fn asked_for_wins_over_default() {
-        let devices = for_container(false, &with(&[mapping("/dev/zero", "/dev/null", "")])).unwrap();
+        let devices = for_container(false, &with(&[mapping("/dev/zero", "/dev/null", "")]), &[]).unwrap();
         let found: Vec<&DeviceNode> = devices.nodes.iter().filter(|node| node.path == "/dev/null").collect();
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].minor, 5);
@@ -427,7 +450,7 @@ mod tests {
 
     #[test]
     fn privileged_gets_the_host() {
-        let devices = for_container(true, &with(&[])).unwrap();
+        let devices = for_container(true, &with(&[]), &[]).unwrap();
         assert!(devices.rules.default_allow);
         assert!(devices.nodes.iter().any(|node| node.path == "/dev/kmsg" || node.path == "/dev/null"));
         assert!(!devices.nodes.iter().any(|node| node.path.starts_with("/dev/pts") || node.path == "/dev/console"));
@@ -441,7 +464,7 @@ mod tests {
     #[test]
     fn mistakes() {
         let text = |host: &str, permissions: &str| {
-            for_container(false, &with(&[mapping(host, "/dev/x", permissions)])).unwrap_err().message().to_owned()
+            for_container(false, &with(&[mapping(host, "/dev/x", permissions)]), &[]).unwrap_err().message().to_owned()
         };
         let missing = "error gathering device information while adding custom device \"/dev/nope\": \
                        no such file or directory";
@@ -450,7 +473,7 @@ mod tests {
                          not a device node";
         assert_eq!(text("/proc/version", "rwm"), no_device);
         assert_eq!(text("/dev/null", "rwx"), "invalid device mode: rwx");
-        let root = for_container(false, &with(&[mapping("/dev/null", "/..", "")])).unwrap_err();
+        let root = for_container(false, &with(&[mapping("/dev/null", "/..", "")]), &[]).unwrap_err();
         assert!(root.message().contains("PathInContainer"), "{root}");
         let dir = scratch("empty");
         let found = text(dir.to_str().unwrap(), "");

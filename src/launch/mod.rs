@@ -2,6 +2,7 @@
 
 pub(crate) mod apparmor;
 pub(crate) mod capability;
+pub(crate) mod cdi;
 pub(crate) mod cgroup;
 pub(crate) mod devices;
 pub(crate) mod monitor;

@@ -222,6 +222,25 @@ pub struct EndpointIpamConfig {
     pub link_local_ips: Vec<String>,
 }
 
+/// A request for devices that a driver gives.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct DeviceRequest {
+    #[serde(deserialize_with = "null_default")]
+    pub driver: String,
+    /// Of drivers that choose the devices.
+    #[serde(deserialize_with = "null_default")]
+    pub count: i64,
+    /// Names such as `vendor.com/class=name`.
+    #[serde(rename = "DeviceIDs", deserialize_with = "null_default")]
+    pub device_ids: Vec<String>,
+    /// Sets of capabilities of which a device must have one.
+    #[serde(deserialize_with = "null_default")]
+    pub capabilities: Vec<Vec<String>>,
+    #[serde(deserialize_with = "null_default")]
+    pub options: StringMap,
+}
+
 /// A device of the host shown in the container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
@@ -523,6 +542,9 @@ pub struct Resources {
     /// set them.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub device_cgroup_rules: Vec<String>,
+    /// Devices that drivers give; the one driver is `cdi`, with the names of devices of the Container Device Interface.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
+    pub device_requests: Vec<DeviceRequest>,
     #[serde(deserialize_with = "null_default")]
     pub disk_quota: i64,
     #[serde(deserialize_with = "null_default")]

@@ -10,6 +10,7 @@ mod archive;
 mod auto_remove;
 mod behaviours;
 mod build;
+mod cdi;
 mod check;
 mod churn;
 mod cli;

@@ -5,7 +5,7 @@ use super::{
     signal,
 };
 use crate::error::{Error, Result};
-use crate::launch::{capability, devices};
+use crate::launch::{capability, cdi, devices};
 use crate::model::{ContainerConfig, CreateBody, HostConfig, NetworkingConfig};
 use crate::walls::Wall;
 
@@ -191,6 +191,7 @@ fn check_host(host: &HostConfig) -> Result<()> {
     }
     modes(host)?;
     process::devices(host)?;
+    cdi::check(&host.resources.device_requests)?;
     for rule in &host.resources.device_cgroup_rules {
         devices::rules_of(rule)?;
     }

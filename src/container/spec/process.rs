@@ -36,6 +36,16 @@ pub(crate) fn environment(spec: &Spec, hostname: &str, links: &[String]) -> Vec<
     env
 }
 
+/// An environment with further variables, which replace those of their names.
+pub(crate) fn with_variables(mut env: Vec<String>, more: &[String]) -> Vec<String> {
+    for added in more {
+        let name = |entry: &str| entry.split('=').next().unwrap_or_default().to_owned();
+        env.retain(|entry| name(entry) != name(added));
+        env.push(added.clone());
+    }
+    env
+}
+
 /// The value of a variable of the host program: images get none.
 fn of_the_host(_name: &str) -> Option<String> {
     #[cfg(feature = "attacks")]

@@ -1,0 +1,85 @@
+//! Devices of the Container Device Interface: `DeviceRequests` of the driver `cdi`.
+
+use crate::later_fields::ask;
+use crate::support::*;
+use coracle::ErrorKind;
+use coracle_http::Router;
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// A root whose specifications of devices lie in a directory of its own.
+fn root_with(specs: &[(&str, Value)]) -> Root {
+    let root = Root::with(|options| options.cdi_dirs = vec![options.root.with_file_name("cdi")]);
+    root.load(&busybox_archive());
+    let dir = root.dir.join("cdi");
+    std::fs::create_dir_all(&dir).expect("a directory");
+    for (name, spec) in specs {
+        std::fs::write(dir.join(name), spec.to_string()).expect("a specification");
+    }
+    root
+}
+
+fn with_device(id: &str) -> Value {
+    host(json!({ "NetworkMode": "none", "DeviceRequests": [{ "Driver": "cdi", "DeviceIDs": [id] }] }))
+}
+
+fn null_device(library: &Path) -> Value {
+    let edits = json!({
+        "env": ["DEVICE=given", "PATH=/opt/bin:/bin"],
+        "deviceNodes": [{ "path": "/dev/given", "hostPath": "/dev/loop-control", "fileMode": 384, "gid": 77, "permissions": "r" }],
+        "mounts": [{ "hostPath": library, "containerPath": "/opt/library", "options": ["ro", "nosuid", "bind"] }],
+        "additionalGids": [4242],
+    });
+    json!({ "cdiVersion": "0.6.0", "kind": "example.com/test", "devices": [{ "name": "one", "containerEdits": edits }],
+        "containerEdits": { "env": ["EVERY=device"] } })
+}
+
+// field: HostConfig.DeviceRequests
+#[test]
+fn a_device_brings_nodes_mounts_variables_and_groups() {
+    let root = root_with(&[]);
+    let library = root.dir.join("library");
+    std::fs::create_dir_all(&library).expect("a directory");
+    std::fs::write(library.join("file"), "of the driver").expect("a file");
+    std::fs::write(root.dir.join("cdi/example.json"), null_device(&library).to_string()).expect("a specification");
+    let script = "cat /opt/library/file; echo; echo $DEVICE $EVERY $PATH; id -G; stat -c '%t:%T %a %g' /dev/given; \
+                  exec 3</dev/given && echo opened; \
+                  touch /opt/library/x 2>/dev/null || echo read-only";
+    let id = root.create("given", body(&["sh", "-c", script], with_device("example.com/test=one")));
+    root.start(&id);
+    assert_eq!(root.wait(&id), 0);
+    let wanted = "of the driver\ngiven device /opt/bin:/bin\n0 4242\na:ed 600 77\nopened\nread-only";
+    assert_eq!(root.logs(&id).out(), wanted);
+    let kept = root.inspect(&id).host_config.resources.device_requests;
+    assert_eq!(
+        (kept[0].driver.as_str(), kept[0].device_ids.as_slice()),
+        ("cdi", &["example.com/test=one".to_owned()][..])
+    );
+    // Changed limits keep the device.
+    let sleeper = root.create("kept", body(&["sleep", "1000"], with_device("example.com/test=one")));
+    root.start(&sleeper);
+    let limits = serde_json::from_value(json!({ "Memory": 64 << 20, "MemorySwap": 64 << 20 })).expect("limits");
+    root.engine.container_update(&sleeper, &limits).expect("update");
+    root.engine.container_restart(&sleeper, Some(0), None).expect("restart");
+    assert_eq!(root.exec(&sleeper, &["sh", "-c", "exec 3</dev/given && echo opened"]).ok(), "opened");
+}
+
+#[test]
+fn devices_that_are_not_there_and_other_drivers_are_refused_by_name() {
+    let hooked = json!({ "cdiVersion": "0.6.0", "kind": "example.com/hooked", "devices": [{ "name": "one",
+        "containerEdits": { "hooks": [{ "hookName": "createContainer", "path": "/bin/true" }] } }] });
+    let root = root_with(&[("hooked.json", hooked)]);
+    let start = |device: &str| {
+        let id = root.create("", body(&["true"], with_device(device)));
+        root.engine.container_start(&id, None, None).map(drop)
+    };
+    fails(start("example.com/hooked=two"), ErrorKind::Internal, "unresolvable CDI devices example.com/hooked=two");
+    fails(start("example.com/hooked=one"), ErrorKind::Unsupported, "hooks of its specification are not supported");
+    let gpu = json!([{ "Driver": "", "Count": -1, "Capabilities": [["gpu"]] }]);
+    let tried = root.try_create("", body(&["true"], host(json!({ "DeviceRequests": gpu }))));
+    fails(tried, ErrorKind::Unsupported, "could not select device driver \"\" with capabilities: [[gpu]]");
+    let tried = root.try_create("", body(&["true"], with_device("/dev/null")));
+    fails(tried, ErrorKind::Invalid, "invalid CDI device name \"/dev/null\"");
+    let router = Router::new(root.engine.clone());
+    assert_eq!(ask(&router, "GET", "/v1.44/info").1["CDISpecDirs"], json!([root.dir.join("cdi")]));
+}
