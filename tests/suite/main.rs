@@ -65,6 +65,7 @@ mod oracle_build;
 mod oracle_events;
 mod oracle_networks;
 mod oracle_odd;
+mod oracle_versions;
 mod powercut;
 mod powercut_peer;
 mod races;

@@ -63,10 +63,15 @@ pub(crate) fn call(socket: &Path, method: &str, path: &str, body: Option<&Value>
 
 /// Like [`call`], with any body.
 pub(crate) fn call_bytes(socket: &Path, method: &str, path: &str, body: &[u8]) -> (u16, Vec<u8>) {
+    call_at(socket, "1.24", method, path, body)
+}
+
+/// Like [`call_bytes`], at any version of the API.
+pub(crate) fn call_at(socket: &Path, version: &str, method: &str, path: &str, body: &[u8]) -> (u16, Vec<u8>) {
     let mut stream = UnixStream::connect(socket).expect("connect");
     stream.set_read_timeout(Some(SOON * 4)).expect("set a time-out");
     let head = format!(
-        "{method} /v1.24{path} HTTP/1.0\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        "{method} /v{version}{path} HTTP/1.0\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
     stream.write_all(&[head.as_bytes(), body].concat()).expect("send");

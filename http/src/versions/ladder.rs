@@ -225,9 +225,9 @@ fn execution_driver(answer: &mut Members) {
     }
 }
 
-/// 1.28 took the endpoints out of the list of networks: inspect has them.
+/// 1.28 took the endpoints out of the list of networks: inspect has them. Engines show the empty member.
 fn without_containers(answer: &mut Members) {
-    answer.remove("Containers");
+    answer.insert("Containers".into(), json!({}));
 }
 
 /// 1.35 brought the parts of the engine and the product's name.
@@ -385,9 +385,9 @@ mod tests {
         let version = json!({"Version": "1", "Components": [], "Platform": {}});
         assert_eq!(lowered("1.34", Noun::Version, version.clone()), json!({"Version": "1"}));
         assert_eq!(lowered("1.35", Noun::Version, version.clone()), version);
-        let network = json!({"Name": "n", "Containers": {}});
+        let network = json!({"Name": "n", "Containers": {"id": {}}});
         assert_eq!(lowered("1.27", Noun::ListedNetwork, network.clone()), network);
-        assert_eq!(lowered("1.28", Noun::ListedNetwork, network), json!({"Name": "n"}));
+        assert_eq!(lowered("1.28", Noun::ListedNetwork, network), json!({"Name": "n", "Containers": {}}));
     }
 
     /// The answers that are asked for most often go out as the engine has them.

@@ -34,9 +34,10 @@ pub(crate) struct LogOptions {
 }
 
 /// The known options of json-file.
-const KNOWN: [&str; 8] = ["max-size", "max-file", "labels", "labels-regex", "env", "env-regex", "compress", "tag"];
+const KNOWN: [&str; 9] =
+    ["max-size", "max-file", "labels", "labels-regex", "env", "env-regex", "compress", "tag", "mode"];
 /// Options of local.
-const KNOWN_LOCAL: [&str; 3] = ["max-size", "max-file", "compress"];
+const KNOWN_LOCAL: [&str; 4] = ["max-size", "max-file", "compress", "mode"];
 /// The limits of `local` if the request gives none: bytes of a file, number of files.
 const LOCAL: (u64, u32) = (20_000_000, 5);
 
@@ -73,6 +74,7 @@ pub(crate) fn log_options(config: &LogConfig) -> Result<LogOptions> {
 }
 
 fn json_file(options: &StringMap) -> Result<LogOptions> {
+    mode(options)?;
     if let Some(key) = options.keys().find(|key| !KNOWN.contains(&key.as_str())) {
         return Err(Error::invalid(format!("unknown log opt '{key}' for json-file log driver")));
     }
@@ -90,6 +92,7 @@ fn json_file(options: &StringMap) -> Result<LogOptions> {
 }
 
 fn local(options: &StringMap) -> Result<LogOptions> {
+    mode(options)?;
     if let Some(key) = options.keys().find(|key| !KNOWN_LOCAL.contains(&key.as_str())) {
         return Err(Error::invalid(format!("unknown log opt '{key}' for log driver local")));
     }
@@ -106,6 +109,20 @@ fn local(options: &StringMap) -> Result<LogOptions> {
         return Err(bad("compression cannot be enabled when max file count is 1"));
     }
     Ok(LogOptions { driver: LogDriver::Local { max_size, max_file, compress } })
+}
+
+/// The option `mode` of every driver: output waits for the log. The other mode, a buffer that drops lines, is not here.
+fn mode(options: &StringMap) -> Result<()> {
+    match options.get("mode").map_or("", String::as_str) {
+        "" | "blocking" if options.contains_key("max-buffer-size") => {
+            Err(Error::invalid("logger: max-buffer-size option is only supported with 'mode=non-blocking'"))
+        }
+        "" | "blocking" => Ok(()),
+        "non-blocking" => Err(Error::unsupported(
+            "LogConfig: mode=non-blocking is not supported: output waits for the log's file alone, and no other reader",
+        )),
+        other => Err(Error::invalid(format!("logger: logging mode not supported: {other}"))),
+    }
 }
 
 /// The option `compress`; `before` begins the error's text.
