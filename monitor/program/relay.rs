@@ -12,6 +12,7 @@ use connections::Connections;
 use peers::Peers;
 use ports::Ports;
 
+use crate::fd::Fd;
 use crate::ops::Plan;
 use crate::passage::Target;
 use crate::subjects::{PORT, SIDE};
@@ -101,6 +102,6 @@ impl Relay {
     }
 }
 
-fn new_socket(target: &Target, tcp: bool) -> Result<i32> {
-    if target.length == 28 { sys::internet6(tcp) } else { sys::internet(tcp) }
+fn new_socket(target: &Target, tcp: bool) -> Result<Fd> {
+    if target.length == 28 { sys::internet6(tcp) } else { sys::internet(tcp) }.map(Fd::new)
 }

@@ -2,6 +2,7 @@
 
 use super::new_socket;
 use super::ports::{Port, Ports};
+use crate::fd::Fd;
 use crate::passage::Target;
 use crate::subjects::{SIDE, token};
 use crate::sys::{self, *};
@@ -14,9 +15,8 @@ const TURNS: usize = 16;
 const EDGES: u32 = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
 
 /// One direction of a connection.
-#[derive(Clone, Copy)]
 struct Way {
-    pipe: [i32; 2],
+    pipe: [Fd; 2],
     /// Bytes in the pipe.
     held: usize,
     /// The sending side has ended.
@@ -26,13 +26,17 @@ struct Way {
 }
 
 /// A client's connection, and the connection to the container: `sides` has them in this order.
-#[derive(Clone, Copy)]
 struct Connection {
-    used: bool,
-    sides: [i32; 2],
+    sides: [Fd; 2],
     ways: [Way; 2],
     /// The connection may have more to pass on.
     again: bool,
+}
+
+impl Connection {
+    fn is_used(&self) -> bool {
+        self.sides[0].is_open()
+    }
 }
 
 /// Zero at the beginning.
@@ -65,7 +69,7 @@ impl Connections {
             return;
         }
         for index in 0..self.touched {
-            if self.connections[index].used && self.connections[index].again {
+            if self.connections[index].is_used() && self.connections[index].again {
                 self.pass_on(index);
             }
         }
@@ -74,12 +78,12 @@ impl Connections {
     /// Accepts the connections that wait at a port.
     pub fn accept(&mut self, port: &Port, ports: &Ports) {
         loop {
-            let Some(index) = self.connections.iter().position(|connection| !connection.used) else {
+            let Some(index) = self.connections.iter().position(|connection| !connection.is_used()) else {
                 self.starved = true;
                 return;
             };
             let client = match sys::accept(port.fd) {
-                Ok(client) => client,
+                Ok(client) => Fd::new(client),
                 Err(EAGAIN) => return,
                 // The client was gone before its connection was accepted.
                 Err(ECONNABORTED | EINTR) => continue,
@@ -88,45 +92,33 @@ impl Connections {
                     return;
                 }
             };
-            let begun = ports.target(port).ok_or(ENOENT).and_then(|target| self.open(index, client, &target));
-            if begun.is_err() {
-                sys::close(client);
-            }
+            // A connection that leads nowhere is closed.
+            let _ = ports.target(port).ok_or(ENOENT).and_then(|target| self.open(index, client, &target));
         }
     }
 
-    fn open(&mut self, index: usize, client: i32, target: &Target) -> Result<()> {
-        let server = new_socket(target, true)?;
-        let mut pipes = [[-1; 2]; 2];
-        let begun = (|| {
-            pipes[0] = sys::pipe2(O_NONBLOCK)?;
-            pipes[1] = sys::pipe2(O_NONBLOCK)?;
-            sys::connect(server, &target.address[..target.length])?;
-            [client, server].into_iter().for_each(set_options);
-            let key = token(SIDE, index as u32);
-            sys::epoll_ctl(self.epoll, ADD, client, EDGES, key)?;
-            sys::epoll_ctl(self.epoll, ADD, server, EDGES, key)
-        })();
-        if let Err(error) = begun {
-            crate::fd::close_all(&[server, pipes[0][0], pipes[0][1], pipes[1][0], pipes[1][1]]);
-            return Err(error);
+    fn open(&mut self, index: usize, client: Fd, target: &Target) -> Result<()> {
+        let sides = [client, new_socket(target, true)?];
+        let ways = [new_way()?, new_way()?];
+        sys::connect(sides[1].raw(), &target.address[..target.length])?;
+        for side in &sides {
+            set_options(side.raw());
+            sys::epoll_ctl(self.epoll, ADD, side.raw(), EDGES, token(SIDE, index as u32))?;
         }
         self.touched = self.touched.max(index + 1);
-        let way = |pipe| Way { pipe, held: 0, ended: false, shut: false };
-        self.connections[index] =
-            Connection { used: true, sides: [client, server], ways: pipes.map(way), again: false };
+        self.connections[index] = Connection { sides, ways, again: false };
         Ok(())
     }
 
     /// Passes on the bytes that are there, in both directions.
     pub fn pass_on(&mut self, index: usize) {
-        let Some(connection) = self.connections.get_mut(index).filter(|connection| connection.used) else {
+        let Some(connection) = self.connections.get_mut(index).filter(|connection| connection.is_used()) else {
             return;
         };
         connection.again = false;
         let mut failed = false;
         for at in 0..2 {
-            let (from, to) = (connection.sides[at], connection.sides[1 - at]);
+            let (from, to) = (connection.sides[at].raw(), connection.sides[1 - at].raw());
             match pass(&mut connection.ways[at], from, to) {
                 Ok(more) => connection.again |= more,
                 Err(_) => failed = true,
@@ -140,16 +132,14 @@ impl Connections {
     }
 
     fn close(&mut self, index: usize) {
-        let connection = &mut self.connections[index];
-        connection.used = false;
-        let pipes = connection.ways.iter().flat_map(|way| way.pipe);
-        connection.sides.into_iter().chain(pipes).for_each(sys::close);
+        let Connection { sides, ways, .. } = &mut self.connections[index];
+        sides.iter_mut().chain(ways.iter_mut().flat_map(|way| &mut way.pipe)).for_each(Fd::close);
         self.freed = true;
     }
 
     pub fn close_all(&mut self) {
         for index in 0..self.touched {
-            if self.connections[index].used {
+            if self.connections[index].is_used() {
                 self.close(index);
             }
         }
@@ -163,6 +153,10 @@ impl Connections {
             }
         }
     }
+}
+
+fn new_way() -> Result<Way> {
+    Ok(Way { pipe: sys::pipe2(O_NONBLOCK)?.map(Fd::new), held: 0, ended: false, shut: false })
 }
 
 fn set_options(side: i32) {
@@ -184,7 +178,7 @@ fn pass(way: &mut Way, from: i32, to: i32) -> Result<bool> {
     for _ in 0..TURNS {
         let mut moved = false;
         if !way.ended && way.held < PIPE {
-            match sys::splice(from, way.pipe[1], PIPE - way.held) {
+            match sys::splice(from, way.pipe[1].raw(), PIPE - way.held) {
                 Ok(0) => way.ended = true,
                 Ok(length) => {
                     way.held += length;
@@ -195,7 +189,7 @@ fn pass(way: &mut Way, from: i32, to: i32) -> Result<bool> {
             }
         }
         if way.held > 0 {
-            match sys::splice(way.pipe[0], to, way.held) {
+            match sys::splice(way.pipe[0].raw(), to, way.held) {
                 Ok(length) => {
                     way.held -= length;
                     moved = true;

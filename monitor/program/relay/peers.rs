@@ -2,6 +2,7 @@
 
 use super::new_socket;
 use super::ports::{Port, Ports};
+use crate::fd::Fd;
 use crate::passage::{own_address, same_peer};
 use crate::subjects::{BACK, token};
 use crate::sys::{self, *};
@@ -12,10 +13,8 @@ const DATAGRAM: usize = 64 << 10;
 const TURNS: usize = 16;
 
 /// A client that sent datagrams, and a socket that is connected to the container for this client.
-#[derive(Clone, Copy)]
 struct Peer {
-    used: bool,
-    fd: i32,
+    fd: Fd,
     port: usize,
     address: [u8; 28],
     asked: Asked,
@@ -39,10 +38,7 @@ impl Peers {
     }
 
     pub fn close_all(&mut self) {
-        for peer in self.peers[..self.touched].iter_mut().filter(|peer| peer.used) {
-            peer.used = false;
-            sys::close(peer.fd);
-        }
+        self.peers[..self.touched].iter_mut().for_each(|peer| peer.fd.close());
     }
 
     /// Passes on the datagrams that wait at the port with this index.
@@ -54,33 +50,25 @@ impl Peers {
             let Some(at) = self.place(index, port, &from, ports) else { continue };
             let peer = &mut self.peers[at];
             (peer.asked, peer.asked_length, peer.last) = (Asked(own_address(asked.0)), asked_length, sys::monotonic());
-            let _ = sys::send(peer.fd, &self.datagram[..length]);
+            let _ = sys::send(peer.fd.raw(), &self.datagram[..length]);
         }
     }
 
     /// The place of a client that sends datagrams. A new client takes the place of the one that was silent longest.
     fn place(&mut self, index: usize, port: &Port, from: &[u8; 28], ports: &Ports) -> Option<usize> {
-        let same = |peer: &Peer| peer.used && peer.port == index && same_peer(&peer.address, from);
+        let same = |peer: &Peer| peer.fd.is_open() && peer.port == index && same_peer(&peer.address, from);
         if let Some(at) = self.peers[..self.touched].iter().position(same) {
             return Some(at);
         }
         let target = ports.target(port)?;
         let fd = new_socket(&target, false).ok()?;
         let peers = self.peers.iter().enumerate();
-        let at = peers.min_by_key(|(_, peer)| if peer.used { peer.last } else { 0 }).map_or(0, |(at, _)| at);
+        let at = peers.min_by_key(|(_, peer)| if peer.fd.is_open() { peer.last } else { 0 }).map_or(0, |(at, _)| at);
         let peer = &mut self.peers[at];
-        if peer.used {
-            sys::close(peer.fd);
-            peer.used = false;
-        }
-        let key = token(BACK, at as u32);
-        if sys::connect(fd, &target.address[..target.length]).is_err()
-            || sys::epoll_ctl(self.epoll, ADD, fd, EPOLLIN, key).is_err()
-        {
-            sys::close(fd);
-            return None;
-        }
-        (peer.used, peer.fd, peer.port, peer.address) = (true, fd, index, *from);
+        peer.fd.close();
+        sys::connect(fd.raw(), &target.address[..target.length]).ok()?;
+        sys::epoll_ctl(self.epoll, ADD, fd.raw(), EPOLLIN, token(BACK, at as u32)).ok()?;
+        (peer.fd, peer.port, peer.address) = (fd, index, *from);
         self.touched = self.touched.max(at + 1);
         Some(at)
     }
@@ -88,10 +76,9 @@ impl Peers {
     /// Passes on the container's answers to a client.
     pub fn answer(&mut self, index: usize, ports: &Ports) {
         for _ in 0..TURNS {
-            let Some(peer) = self.peers.get_mut(index).filter(|peer| peer.used) else { return };
+            let Some(peer) = self.peers.get_mut(index).filter(|peer| peer.fd.is_open()) else { return };
             peer.last = sys::monotonic();
-            let peer = *peer;
-            let length = match sys::receive(peer.fd, &mut self.datagram) {
+            let length = match sys::receive(peer.fd.raw(), &mut self.datagram) {
                 Ok(length) => length,
                 // Nobody listens there; the kernel reports this once.
                 Err(_) => return,
