@@ -69,7 +69,7 @@ pub struct Launch<'a> {
     pub enters: bool,
     /// The processes in that namespace are not of this container alone.
     pub others: bool,
-    /// The network namespace that it joins has all its interfaces, rules and sockets.
+    /// The network namespace that the process joins has all its interfaces, rules and sockets already.
     pub net_goes_on: bool,
     /// The user namespace and what belongs to it.
     pub made: Made,

@@ -50,7 +50,7 @@ impl Dns {
         }
     }
 
-    /// In a worker that begins.
+    /// Called when a worker begins.
     pub fn begin(&mut self, epoll: i32, launcher: Launcher, files: crate::names::Files) {
         self.epoll = epoll;
         self.askers.begin(epoll);
@@ -77,14 +77,14 @@ impl Dns {
         true
     }
 
-    /// The worker's: listens at a socket.
+    /// In the worker: listens at a socket.
     pub fn open(&mut self, which: usize, fd: i32) {
         if self.take(which, fd) {
             let _ = sys::epoll_ctl(self.epoll, ADD, fd, EPOLLIN, token(DNS, which as u32));
         }
     }
 
-    /// The worker's: listens at the sockets that there are.
+    /// In the worker: listens at the sockets that there are.
     pub fn listen(&mut self) {
         for (which, fd) in self.askers.sockets.into_iter().enumerate().filter(|(_, fd)| *fd >= 0) {
             self.open(which, fd);
@@ -109,7 +109,7 @@ impl Dns {
         self.forwarder.due()
     }
 
-    /// Asks the next resolver where one was silent.
+    /// If a resolver was silent for too long, asks the next one.
     pub fn tick(&mut self) {
         self.forwarder.tick(&mut self.askers);
         self.sweep();

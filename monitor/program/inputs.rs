@@ -35,7 +35,7 @@ struct Input {
 }
 
 impl Inputs {
-    /// In a worker that begins.
+    /// Called when a worker begins.
     pub fn begin(&mut self, epoll: i32, launcher: Launcher) {
         (self.epoll, self.launcher) = (epoll, launcher);
     }

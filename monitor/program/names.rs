@@ -54,7 +54,7 @@ impl Names {
         turn: 0,
     };
 
-    /// In a worker that begins.
+    /// Called when a worker begins.
     pub fn begin(&mut self, files: Files) {
         self.files = files;
     }

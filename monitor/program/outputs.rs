@@ -153,7 +153,7 @@ impl Outputs {
         unsafe { (&raw mut (*place).log).write(Log::new(LogFile::NONE)) };
     }
 
-    /// In a worker that begins.
+    /// Called when a worker begins.
     pub fn begin(&mut self, epoll: i32, launcher: Launcher) {
         (self.epoll, self.launcher) = (epoll, launcher);
     }

@@ -46,7 +46,7 @@ impl Process {
         self.killed
     }
 
-    /// Whether it is on its way out (`PF_EXITING`), though it may still be there.
+    /// Whether the process is exiting (`PF_EXITING`), though it may still be there.
     pub fn is_exiting(&self) -> bool {
         stat_field(self.pid, 9) & 4 != 0
     }

@@ -33,7 +33,7 @@ impl Relay {
         unsafe { (&raw mut (*place).ports).write(Ports::NONE) };
     }
 
-    /// In a worker that begins.
+    /// Called when a worker begins.
     pub fn begin(&mut self, epoll: i32) {
         self.ports.begin(epoll);
         self.connections.begin(epoll);

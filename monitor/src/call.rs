@@ -33,7 +33,7 @@ pub enum Call {
     Signal {
         /// The signal's number.
         signal: u32,
-        /// No restart follows the end that the signal brings.
+        /// No restart follows if the signal ends the container.
         by_hand: bool,
     },
     /// Brings descriptors of streams.
@@ -83,9 +83,9 @@ pub enum Call {
     /// on; where ports are published that were not, also the descriptors of [`crate::ops::Hold`] and
     /// [`crate::ops::RelayQueue`].
     Network,
-    /// Among the boot messages: brings a mount namespace in which there is nothing but the file system of the volume
-    /// with this index; the monitor holds it until the container has ended for good. Of a running monitor, with the
-    /// volume's name as text: the answer brings that namespace.
+    /// As a boot message: brings a mount namespace that has only the file system of the volume with this index. The
+    /// monitor holds the namespace until the container has ended for good. To a running monitor, with the volume's name
+    /// as text: the answer brings that namespace.
     Volume {
         /// The volume's place in the plan.
         index: u32,
@@ -95,8 +95,8 @@ pub enum Call {
     /// Makes the end of input of the clients that are attached now the end of the container's input, also where that
     /// input is to outlive them.
     EndInput,
-    /// Before [`Call::Hello`]: the plan will have a network namespace made, which takes the kernel longer than all else
-    /// of a start. The monitor makes it while the library makes the plan.
+    /// Comes before [`Call::Hello`], if the plan will need a new network namespace. The kernel takes longer for that
+    /// than for the rest of a start, so the monitor makes it while the library makes the plan.
     NewNetwork,
     /// Among the boot messages: brings the reading end of a FIFO. When no process has the FIFO open for writing any more, the
     /// monitor ends the container, and no restart follows.

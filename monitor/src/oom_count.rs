@@ -9,7 +9,7 @@ pub struct Count {
 }
 
 impl Count {
-    /// Counts from so many kills on, which ran before.
+    /// Begins to count after so many earlier kills.
     pub fn from(kills: u64) -> Count {
         Count { seen: kills, ahead: false }
     }

@@ -113,7 +113,7 @@ pub struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    /// An answer to a question that failed with `code`, or to none yet (0).
+    /// Begins an answer; `code` is its error, or 0.
     pub fn new<'a>(out: &'a mut [u8], query: &[u8], question: &Question, code: u8) -> Answer<'a> {
         let length = head(out, query, question, code);
         Answer { out, length, count: 0, full: false }
@@ -161,7 +161,7 @@ pub fn reversed(name: &[u8]) -> Option<[u8; 4]> {
     parts.next().is_none().then_some(ip)
 }
 
-/// The IPv6 address of 32 digits, the last first, and `ip6.arpa`.
+/// The IPv6 address of a name with 32 digits, the last one first, before `ip6.arpa`.
 pub fn reversed6(name: &[u8]) -> Option<[u8; 16]> {
     let digits = name.strip_suffix(b".ip6.arpa")?;
     let mut ip = [0u8; 16];

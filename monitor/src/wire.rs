@@ -143,7 +143,7 @@ pub const BIND_MAKE_SOURCE: u32 = 2;
 /// The propagation holds for the mounts below, too. The attributes hold only for the top mount, as with other engines.
 pub const BIND_PROPAGATE_BELOW: u32 = 4;
 
-/// The owners of files are as the container's user namespace has them.
+/// The files show the owners that the container's user namespace maps.
 pub const BIND_IDMAP: u32 = 8;
 /// Flag of [`crate::ops::Bind`]: the file belongs to the container, so nobody waits until it is unmounted.
 pub const BIND_OWN: u32 = 16;
@@ -274,7 +274,7 @@ pub const STATE_AFTER_BOOT: u32 = 4;
 
 /// No health check runs.
 pub const HEALTH_NONE: u32 = 0;
-/// None has succeeded yet.
+/// No check has succeeded yet.
 pub const HEALTH_STARTING: u32 = 1;
 /// The last one succeeded, or too few have failed since.
 pub const HEALTH_HEALTHY: u32 = 2;

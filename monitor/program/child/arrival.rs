@@ -1,5 +1,5 @@
-//! The two messages of the monitor that a first process waits for, while the monitor works beside it: the control groups
-//! that come later, and that the worker has given up its rights.
+//! A first process waits for two messages of the monitor, which works beside it: one brings the control groups that
+//! come later, the other says that the worker has given up its rights.
 
 use super::{Launch, WORKER_CONFINED};
 use crate::failure::{Step, of_step};

@@ -35,8 +35,8 @@ impl<'a> Mounts<'a> {
         Mounts { launch, proc, devpts, others_proc, shared: [(0, -1); 32], label: b"\0" }
     }
 
-    /// Says which mount events pass between this mount namespace and the host's. The tree as a whole never tells the
-    /// host. The bind mounts that do are taken here, while they are still the host's peers.
+    /// Says which mount events pass between this mount namespace and the host's. The tree as a whole sends no events to
+    /// the host. The bind mounts that do are taken here, while they are still the host's peers.
     pub fn propagation(&mut self, kind: u32) -> Step {
         if kind & MS_SHARED == 0 {
             return os(sys::mount_propagation(b"/\0", kind));

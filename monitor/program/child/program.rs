@@ -145,8 +145,7 @@ impl<'a> Program<'a> {
         if self.launch.enters {
             self.appear()?;
         }
-        // A monitor that ends takes its container along; one that ended before this line does not read the report any
-        // more.
+        // If the monitor ends, the kernel kills the process. If it ended before this line, the report cannot be sent.
         os(sys::prctl(PR_SET_PDEATHSIG, SIGKILL as usize))?;
         if write_report(self.launch.report, Report::Ready).is_err() {
             sys::exit(1);

@@ -64,9 +64,9 @@ pub fn profile(ops::Profile { required, word }: ops::Profile) -> Step {
     if required { os(written) } else { Ok(()) }
 }
 
-/// Changes the profile at once, through the container's own procfs (`proc`), because the host's is gone; a mask of the
-/// container has no part in that. The kernel takes the word only from the credentials that the file was opened with, so
-/// the file is not opened beforehand.
+/// Changes the profile at once, through the container's own procfs (`proc`), because the host's is gone, and never
+/// through a file that a mask put there. The kernel takes the word only from the credentials that the file was opened
+/// with, so the file is not opened beforehand.
 pub fn change_profile(word: &[u8], proc: i32) -> Step {
     // SAFETY: getpid takes no arguments.
     let pid = os(unsafe { sys::call(nr::GETPID, &[]) })?;

@@ -46,7 +46,7 @@ pub struct Askers {
 }
 
 impl Askers {
-    /// In a worker that begins.
+    /// Called when a worker begins.
     pub fn begin(&mut self, epoll: i32) {
         self.epoll = epoll;
     }

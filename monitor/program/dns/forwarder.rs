@@ -32,7 +32,7 @@ pub struct Forwarder {
 }
 
 impl Forwarder {
-    /// In a worker that begins.
+    /// Called when a worker begins.
     pub fn begin(&mut self, epoll: i32, launcher: Launcher) {
         (self.epoll, self.launcher) = (epoll, launcher);
     }
@@ -76,7 +76,7 @@ impl Forwarder {
         timers::earliest(self.pending.iter().filter(|pending| pending.used).map(|pending| pending.until))
     }
 
-    /// Asks the next resolver where one was silent.
+    /// If a resolver was silent for too long, asks the next one.
     pub fn tick(&mut self, askers: &mut Askers) {
         let now = sys::monotonic();
         for index in 0..MAX_PENDING {

@@ -54,7 +54,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// In a worker that begins.
+    /// Called when a worker begins.
     pub fn begin(&mut self, epoll: i32) {
         self.epoll = epoll;
     }

@@ -32,7 +32,7 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// In a worker that begins.
+    /// Called when a worker begins.
     pub fn begin(&mut self, epoll: i32) {
         self.epoll = epoll;
     }

@@ -35,7 +35,7 @@ pub struct Ports {
 impl Ports {
     pub const NONE: Ports = Ports { epoll: -1, targets: None, ports: None, count: 0 };
 
-    /// In a worker that begins.
+    /// Called when a worker begins.
     pub fn begin(&mut self, epoll: i32) {
         self.epoll = epoll;
     }
