@@ -648,7 +648,7 @@ fn public_types_have_an_example() {
             (false, false) => silent.push(format!("{name} has no example")),
         }
     }
-    silent.extend(excuses.iter().map(|name| format!("{name} is excused, and is no public type")));
+    silent.extend(excuses.iter().map(|name| format!("{name} is excused, and is not a public type")));
     assert!(silent.is_empty(), "\n{}", silent.join("\n"));
     assert!(shown > 50, "only {shown} types were found");
     let model = std::fs::read_to_string(project().join("src/model/mod.rs")).expect("src/model/mod.rs");

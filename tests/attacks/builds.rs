@@ -183,7 +183,7 @@ fn ignore_files_and_errors_tell_nothing_of_the_host() {
         let context = Tar::new().symlink(".dockerignore", &target).file("f", b"f");
         let (built, _) = told(&root, &BuildImage::default(), "FROM scratch\nCOPY . /all/\n", context);
         canary.untouched();
-        let image = built.expect("a link is no ignore file");
+        let image = built.expect("a link is not an ignore file");
         let id = root.create("", json!({ "Image": image, "Cmd": ["x"] }));
         let mut tar = Vec::new();
         root.engine.container_export(&id, &mut tar, Some(&soon())).expect("export");

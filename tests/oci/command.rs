@@ -69,7 +69,7 @@ impl Asked {
             return Err("the container's id is missing".into());
         };
         if id.contains('/') || id.starts_with('.') {
-            return Err(format!("{id:?} is no id").into());
+            return Err(format!("{id:?} is not an id").into());
         }
         Ok(Asked { command, root, bundle: bundle.canonicalize()?, pid_file, id, rest: plain.collect() })
     }

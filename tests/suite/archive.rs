@@ -642,7 +642,7 @@ fn the_engine_s_files_in_etc() {
         let seen = root.exec(&id, &["cat", file]).stdout;
         assert_eq!(content(&id, file).as_bytes(), seen, "{file}");
         assert_eq!(stat(&root, &id, file).size, seen.len() as i64, "{file}");
-        assert_eq!(content(&other, file).as_bytes(), seen, "{file} of who shares the network");
+        assert_eq!(content(&other, file).as_bytes(), seen, "{file} of a container that shares the network");
     }
     assert!(content(&id, "/etc/hosts").contains("10.9.8.7\tfar"));
     let error = put(&root, &id, "/etc", tar_of(&[("hosts", File, "1.2.3.4 x\n")])).expect_err("it is a mount");

@@ -624,7 +624,7 @@ fn consistent(root: &Root, engine: &Engine, what: &str) {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").expect("read mountinfo");
     let here = root.dir.to_string_lossy();
     assert!(!mounts.lines().any(|line| line.contains(&*here)), "{what}: mounts are left");
-    wait_for("cgroups of what does not run to go", || cgroups(&ids).is_subset(&live));
+    wait_for("cgroups without a container to go", || cgroups(&ids).is_subset(&live));
 }
 
 /// The containers that run. Those are the ones that have a process.

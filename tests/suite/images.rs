@@ -324,7 +324,7 @@ fn deleted(id: &str) -> RemovedImage {
 fn layer_of(removed: &[RemovedImage]) -> String {
     match removed.last() {
         Some(RemovedImage::Deleted(id)) => id.trim_start_matches("sha256:").to_owned(),
-        other => panic!("{other:?} is no deleted layer"),
+        other => panic!("{other:?} is not a deleted layer"),
     }
 }
 

@@ -22,7 +22,7 @@ struct AtWork(File);
 impl AtWork {
     fn on(root: &Root) -> AtWork {
         let path = root.dir.join("run/busy");
-        let file = File::options().read(true).write(true).open(path).expect("the file of who works");
+        let file = File::options().read(true).write(true).open(path).expect("the file of the call that works");
         let all = libc::flock {
             l_type: libc::F_WRLCK as i16,
             l_whence: libc::SEEK_SET as i16,

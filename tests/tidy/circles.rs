@@ -34,7 +34,7 @@ fn files_of_a_room_name_each_other_in_no_circle() {
             }
         }
     }
-    wrong.extend(kept.iter().map(|files| format!("{} is no circle, and has an excuse", files.join(", "))));
+    wrong.extend(kept.iter().map(|files| format!("{} is not a circle, and has an excuse", files.join(", "))));
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
     assert!(seen > 500, "only {seen} names of files were found");
 }
