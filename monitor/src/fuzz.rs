@@ -220,7 +220,7 @@ fn relay(data: &[u8]) {
     // As many ports as there are bytes for.
     let count = (ports.len() / PORT) as u32;
     let payload = [&count.to_le_bytes()[..], &ports[..ports.len() / PORT * PORT]].concat();
-    let Ok(Op::Relay(relay)) = Op::read(Relay::CODE, &payload) else { panic!("{count} ports are no payload") };
+    let Ok(Op::Relay(relay)) = Op::read(Relay::CODE, &payload) else { panic!("{count} ports are not a payload") };
     assert_eq!(relay.ports.iter().count(), relay.ports.len());
     if let Some(target) = passage::find(relay.ports, key) {
         let family = u16::from_ne_bytes([target.address[0], target.address[1]]);
