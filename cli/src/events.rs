@@ -6,6 +6,7 @@ use crate::format::short;
 use crate::listing::{Listing, row};
 use crate::{Entry, Failure, Globals, Outcome, emit, terminal, time};
 use coracle::model::{Event, EventQuery};
+use serde_json::Value;
 
 pub const ENTRIES: &[Entry] = &[Entry {
     command: Command {
@@ -49,16 +50,25 @@ fn events(globals: &Globals, parsed: &Parsed) -> Outcome {
     let mut events = globals.engine()?.events(&query)?;
     while let Some((_, event)) = events.next(None, None)? {
         let text = match format {
-            Some(format) => {
-                let document = serde_json::to_value(&event).map_err(|e| Failure::Here(e.to_string()))?;
-                EVENTS.text(Some(format), &[row(document, None)])?
-            }
+            Some(format) => EVENTS.text(Some(format), &[row(document(&event, format)?, None)])?,
             None if for_people => format!("{}\n", short_line(&event, terminal::has_colours())),
             None => format!("{}\n", line(&event)),
         };
         emit(&text)?;
     }
     Ok(0)
+}
+
+/// An event for a template: fields that only some kinds of objects have are empty texts there, as in docker's command. In JSON they are
+/// absent.
+fn document(event: &Event, format: &str) -> Result<Value, Failure> {
+    let mut document = serde_json::to_value(event).map_err(|e| Failure::Here(e.to_string()))?;
+    if let Some(fields) = document.as_object_mut().filter(|_| format != "json") {
+        for name in ["status", "id", "from"] {
+            fields.entry(name).or_insert_with(|| "".into());
+        }
+    }
+    Ok(document)
 }
 
 /// An event as docker prints it.

@@ -236,6 +236,12 @@ fn events_are_lines() {
         &[&all[..], &["--filter", "event=die", "--format", "{{.Type}} {{.Actor.Attributes.exitCode}}"]].concat(),
     );
     assert_eq!(die, "container 0");
+    ok(&root, &["volume", "create", "hold"]);
+    let volume = ok(
+        &root,
+        &[&all[..], &["--filter", "type=volume", "--format", "{{.Actor.ID}}|{{.ID}}{{.Status}}{{.From}}|"]].concat(),
+    );
+    assert_eq!(volume, "hold||");
     let json = ok(&root, &[&all[..], &["--filter", "event=start", "--format", "json"]].concat());
     let event: Value = serde_json::from_str(&json).expect("an event");
     assert_eq!((&event["Action"], &event["Actor"]["Attributes"]["sea"]), (&"start".into(), &"north".into()));
