@@ -48,7 +48,7 @@ const SAID: [(&str, &[&str]); 1] = [(
 
 /// Fields that are accepted without effect, and the clients that send them. Everything else that a version of the API
 /// knows has an effect, or is refused by its name: `http/tests/server/known.rs` asks.
-const TAKEN: [(&str, &str); 21] = [
+const TAKEN: [(&str, &str); 22] = [
     (
         "Config.ArgsEscaped",
         "clients that create a container with the configuration of another or of an image (watchtower): a note of Windows images",
@@ -57,6 +57,10 @@ const TAKEN: [(&str, &str); 21] = [
     (
         "HostConfig.Mounts.Consistency",
         "docker-compose with files made for Docker Desktop (`cached`, `delegated`): of file systems that a machine shares",
+    ),
+    (
+        "HostConfig.KernelMemory",
+        "clients at API 1.42 and later: engines ignore the limit there; it is set at earlier versions",
     ),
     ("ExecConfig.Container", "the docker command to 1.9: the name that the path has"),
     (

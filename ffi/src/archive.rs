@@ -79,7 +79,8 @@ pub unsafe extern "C" fn coracle_container_get_archive(
 
 /// Puts files into a container: extracts a tar, plain or compressed, into a directory of it.
 ///
-/// query_json: NULL, or an object with "noOverwriteDirNonDir". tar, user: the function that gives the archive.
+/// query_json: NULL, or an object with any of "noOverwriteDirNonDir" and "copyUIDGID" (the files get the container's
+/// user). tar, user: the function that gives the archive.
 ///
 /// Schemas: query_json container-put-archive-query.
 ///

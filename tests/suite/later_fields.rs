@@ -171,6 +171,23 @@ fn lists_of_images_count_shared_layers_and_select_by_age() {
     assert_eq!(ask(&router, "GET", "/v1.42/images/json?filters=%7B%22until%22%3A%5B%22soon%22%5D%7D").0, 400);
 }
 
+#[test]
+fn a_limit_of_the_kernel_s_memory_is_ignored_from_1_42_on() {
+    let root = Root::new();
+    let router = Router::new(root.engine.clone());
+    let json = [("Content-Type", "application/json")];
+    let ask = |target: &str, body: Value| {
+        router.request("POST", target, &json, body.to_string().into_bytes(), None).expect("an answer").status
+    };
+    // Less than the least that may be requested.
+    let create = || body(&["true"], host(json!({ "NetworkMode": "none", "KernelMemory": 1 })));
+    assert_eq!(ask("/v1.41/containers/create?name=before", create()), 400);
+    assert_eq!(ask("/v1.42/containers/create?name=since", create()), 201);
+    assert_eq!(root.inspect("since").host_config.resources.kernel_memory, 0);
+    assert_eq!(ask("/v1.41/containers/since/update", json!({ "KernelMemory": 1 })), 400);
+    assert_eq!(ask("/v1.42/containers/since/update", json!({ "KernelMemory": 1 })), 200);
+}
+
 // operation: POST /containers/prune
 // parameter: POST /containers/prune: filters
 #[test]

@@ -142,11 +142,15 @@ fn mistakes_in_the_host_configuration() {
             "unknown log opt 'tag' for log driver local",
         ),
         (json!({"LogConfig": {"Config": {"mode": "odd"}}}), 400, "logger: logging mode not supported: odd"),
-        (json!({"LogConfig": {"Config": {"mode": "non-blocking"}}}), 501, "mode=non-blocking is not supported"),
+        (
+            json!({"LogConfig": {"Config": {"mode": "non-blocking"}}}),
+            501,
+            "LogConfig: mode=non-blocking is not supported: output waits for the log's file alone, and no other reader",
+        ),
         (
             json!({"LogConfig": {"Type": "local", "Config": {"mode": "blocking", "max-buffer-size": "1m"}}}),
             400,
-            "only supported with 'mode=non-blocking'",
+            "logger: max-buffer-size option is only supported with 'mode=non-blocking'",
         ),
         (json!({"LogConfig": {"Config": {"zz": "1"}}}), 400, "unknown log opt 'zz' for json-file log driver"),
         (
