@@ -11,13 +11,24 @@ use crate::support::dockerd::Dockerd;
 use crate::support::*;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Each of them brought something that the requests look at.
 const VERSIONS: [&str; 6] = ["1.25", "1.30", "1.32", "1.35", "1.40", "1.41"];
 
-/// Three containers, a volume and a network, which all requests may look at.
-fn prepare(socket: &Path) {
+/// Three containers, a volume and a network, which all requests may look at; they go with this value, while the engine lives.
+struct Prepared(PathBuf);
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        for path in ["/containers/run1", "/containers/stop1", "/containers/made1", "/networks/own-net", "/networks/x"] {
+            // The network x is there if an engine took a request for it.
+            call_bytes(&self.0, "DELETE", &format!("{path}?force=1&v=1"), b"");
+        }
+    }
+}
+
+fn prepare(socket: &Path) -> Prepared {
     let sleep = json!(["sleep", "10000"]);
     let bodies = [
         (
@@ -32,6 +43,7 @@ fn prepare(socket: &Path) {
         let (status, said) = call_bytes(socket, method, path, text.as_bytes());
         assert!(status < 300, "{path}: {status} {}", String::from_utf8_lossy(&said));
     };
+    let prepared = Prepared(socket.to_owned());
     must("POST", "/networks/create", &json!({ "Name": "own-net" }));
     for (name, mut body) in bodies {
         body["Image"] = json!(IMAGE);
@@ -41,6 +53,7 @@ fn prepare(socket: &Path) {
         }
     }
     must("POST", "/containers/stop1/wait", &Value::Null);
+    prepared
 }
 
 /// The status, the message or the members of an answer, by name.
@@ -129,12 +142,12 @@ fn versions_to_1_41_are_answered_as_dockerd_answers_them() {
     let list = std::fs::read_to_string(project().join("tests/oracle/versions.json")).expect("read");
     let list: Value = serde_json::from_str(&list).expect("a document");
     let served = Served::new();
-    prepare(&served.socket);
+    let _here = prepare(&served.socket);
     if std::env::var_os("CORACLE_TORTURE").is_some() {
         let dockerd = Dockerd::start(&served.root.dir.join("dockerd"));
         dockerd.docker(&["load", "-q", "-i", &busybox_archive().to_string_lossy()]);
         let theirs = served.root.dir.join("dockerd/sock");
-        prepare(&theirs);
+        let _there = prepare(&theirs);
         let wrong = compared(&served.socket, &theirs, &list);
         assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
         return;
