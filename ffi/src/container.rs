@@ -246,17 +246,7 @@ pub unsafe extern "C" fn coracle_container_restart(
 ) -> coracle_status {
     call(c, Access::Change, op, Outs::none(), err, &mut |root| {
         let (engine, id) = (root.engine().clone(), arg::owned(id, "id")?);
-        work(move |using| {
-            // The end of a container with AutoRemove is held until it runs again, which takes a thread.
-            if using.is_nonblocking()
-                && !engine.container_inspect(&id, false)?.host_config.auto_remove
-                && let BegunStop::Pending(stop) = engine.container_stop_begin(&id, Some(grace_ms), using.op())?
-            {
-                let restart = move |using: &Using| restart(&engine, &id, grace_ms, using);
-                return Ok(Answer::later(StopFirst { stop: StopOfContainer(stop), rest: Some(Box::new(restart)) }));
-            }
-            restart(&engine, &id, grace_ms, using)
-        })
+        begin_restart(engine, id, StopContainer { grace_ms: Some(grace_ms), ..StopContainer::default() })
     })
 }
 
@@ -280,10 +270,7 @@ pub unsafe extern "C" fn coracle_container_restart_with(
 ) -> coracle_status {
     call(c, Access::Change, op, Outs::none(), err, &mut |root| {
         let (engine, id, how) = (root.engine().clone(), arg::owned(id, "id")?, how_to_stop(how_json, root.lenient())?);
-        let restart = move |using: &Using| {
-            using.done(engine.container_restart_with(&id, &how, using.op())).map(|()| Answer::done())
-        };
-        work(restart).map(Work::long)
+        begin_restart(engine, id, how)
     })
 }
 
@@ -753,8 +740,23 @@ impl Wait for StopFirst {
     }
 }
 
-fn restart(engine: &Engine, id: &str, grace_ms: i64, using: &Using) -> Outcome<Answer> {
-    using.done(engine.container_restart(id, Some(grace_ms), using.op())).map(|()| Answer::done())
+/// The work of a restart, which takes no thread while the container ends.
+fn begin_restart(engine: Engine, id: String, how: StopContainer) -> Outcome<Work> {
+    work(move |using| {
+        // The end of a container with AutoRemove is held until it runs again, which takes a thread.
+        if using.is_nonblocking()
+            && !engine.container_inspect(&id, false)?.host_config.auto_remove
+            && let BegunStop::Pending(stop) = engine.container_stop_begin_with(&id, &how, using.op())?
+        {
+            let restart = move |using: &Using| restart(&engine, &id, &how, using);
+            return Ok(Answer::later(StopFirst { stop: StopOfContainer(stop), rest: Some(Box::new(restart)) }));
+        }
+        restart(&engine, &id, &how, using)
+    })
+}
+
+fn restart(engine: &Engine, id: &str, how: &StopContainer, using: &Using) -> Outcome<Answer> {
+    using.done(engine.container_restart_with(id, how, using.op())).map(|()| Answer::done())
 }
 
 /// Removes a container that was killed first.

@@ -608,13 +608,18 @@ static void restarts(coracle *engine, const char *image) {
     coracle_result result;
     coracle_io io = CORACLE_IO_INIT;
     coracle_session *session = NULL;
-    if (!create(engine, "stubborn", body(image, "trap '' TERM; echo ready; while :; do sleep 0.05; done", ""), id)) return;
+    if (!create(engine, "stubborn", body(image, "trap '' TERM HUP; echo ready; while :; do sleep 0.05; done", ""), id)) return;
     OK(coracle_container_start(engine, id, &io, NULL, &session, &err));
     expect_text(session, "ready");
     coracle_session_free(session);
     OK(coracle_container_pidfd(engine, id, &first, &err));
     coracle_op *restart = nonblocking(), *other = nonblocking();
-    STATUS(CORACLE_AGAIN, coracle_container_restart(engine, id, -1, restart, &err));
+    coracle_events *events = NULL;
+    const char *sent = NULL;
+    OK(coracle_events_open(engine, "{\"filters\":{\"event\":[\"kill\"]}}", &events, &err));
+    STATUS(CORACLE_AGAIN, coracle_container_restart_with(engine, id, "{\"signal\":\"HUP\",\"grace_ms\":-1}", restart, &err));
+    OK(coracle_events_next(events, LONG, &sent, &err));
+    coracle_events_free(events);
     no_thread_is_left();
     STATUS(CORACLE_AGAIN, coracle_op_result(restart, &(coracle_result)CORACLE_RESULT_INIT, &err));
     /* The container ignores the signal of the restart. */

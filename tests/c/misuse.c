@@ -397,8 +397,8 @@ static void arguments(coracle *engine, char **argv) {
     MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, NULL, "{\"HostConfig\":{\"ReadonlyRootfss\":true}}", NULL, &s, NULL, &err),
             "body_json: HostConfig.ReadonlyRootfss is not a known member: the nearest is ReadonlyRootfs");
     MESSAGE(CORACLE_EINVALID, coracle_container_create(engine, NULL, "{\"image\":\"x\"}", NULL, &s, NULL, &err), "the nearest is Image");
-    MESSAGE(CORACLE_EUNSUPPORTED, coracle_container_create(engine, NULL, "{\"HostConfig\":{\"DeviceRequests\":[{\"Count\":1}]}}", NULL, &s, NULL, &err),
-            "DeviceRequests is not supported");
+    MESSAGE(CORACLE_EUNSUPPORTED, coracle_container_create(engine, NULL, "{\"HostConfig\":{\"CpuRealtimePeriod\":1}}", NULL, &s, NULL, &err),
+            "CpuRealtimePeriod is not supported");
     MESSAGE(CORACLE_EINVALID, coracle_container_update(engine, "x", "{\"Memmory\":1}", NULL, &s, &err), "the nearest is Memory");
     MESSAGE(CORACLE_EUNSUPPORTED, coracle_container_update(engine, "x", "{\"Ulimits\":[{\"Name\":\"core\"}]}", NULL, &s, &err), "Ulimits");
     MESSAGE(CORACLE_EINVALID, coracle_exec_create(engine, "x", "{\"cmd\":[]}", &s, &err), "the nearest is Cmd");

@@ -175,8 +175,8 @@ def containers(c: c_void_p, image: str) -> None:
     expect("ENOT_FOUND", name, c=c, body_json=body(Image="none"))
     taken = create(c, image, name="taken")
     expect("ECONFLICT", name, c=c, name="taken", body_json=body(), detail={"id": taken})
-    refused = {"argument": "body_json", "field": "HostConfig.DeviceRequests"}
-    expect("EUNSUPPORTED", name, c=c, body_json=body(HostConfig={"DeviceRequests": [{"Count": 1}]}), detail=refused)
+    refused = {"argument": "body_json", "field": "HostConfig.CpuRealtimePeriod"}
+    expect("EUNSUPPORTED", name, c=c, body_json=body(HostConfig={"CpuRealtimePeriod": 1}), detail=refused)
     ends(name, c=c, body_json=body())
 
     expect("EINVALID", "coracle_lease_hold", c=c, name="a/b")
