@@ -3,6 +3,7 @@
 # make torture the long campaigns: crowds, kills, power cuts, fuzz targets (tests/torture has the variables)
 # make test-vm the suite in an emulated machine with cgroup v2 and every privilege; FILTER="module:: ..."
 # make test-clients clients of other makers at busy processors: output that they lose, and 20 times their tests
+# make test-receivers the log drivers at real receivers (part of make test, too), with what they measured
 # make test-tools the tools of today (docs/tools.md), each installed and run: a life, exec, logs, build, prunes
 # make test-versions the version before and this one on the same roots
 # make test-oci the validation programs of the OCI runtime tools (a Go module) over the launch path
@@ -31,7 +32,7 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 FILTER ?=
 WALLS ?=
 
-.PHONY: all demo test torture test-vm test-clients test-tools test-versions test-oci attacks bench guide lint install install-cli clean
+.PHONY: all demo test torture test-vm test-clients test-receivers test-tools test-versions test-oci attacks bench guide lint install install-cli clean
 
 all:
 	$(CARGO) build --release --workspace
@@ -56,6 +57,10 @@ test-vm:
 test-clients:
 	tools/setup test
 	tests/clients/run
+
+test-receivers:
+	tools/setup receivers
+	$(CARGO) test -p coracle-ship --features tls --test receivers -- --nocapture
 
 test-tools:
 	tools/setup test

@@ -16,7 +16,7 @@ const KEPT: &[(&[&str], &str)] = &[
     ),
 ];
 
-const CRATES: &[&str] = &["src", "http/src", "ffi/src", "cli/src", "monitor/src", "monitor/program"];
+const CRATES: &[&str] = &["src", "ship/src", "http/src", "ffi/src", "cli/src", "monitor/src", "monitor/program"];
 
 #[test]
 fn files_of_a_room_name_each_other_in_no_circle() {

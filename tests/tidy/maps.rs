@@ -11,6 +11,7 @@ const TOPS: &[&str] = &[
     "cli/",
     "ffi/",
     "monitor/",
+    "ship/",
     "tests/",
     "tools/",
     "bench/",

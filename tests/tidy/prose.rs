@@ -217,7 +217,9 @@ fn texts(line: &str) -> impl Iterator<Item = &str> {
 fn messages_have_a_subject() {
     let mut wrong = Vec::new();
     let mut seen = 0;
-    for source in ["src", "http/src", "ffi/src", "cli/src", "monitor"].iter().flat_map(|dir| crate::sources(dir)) {
+    for source in
+        ["src", "ship/src", "http/src", "ffi/src", "cli/src", "monitor"].iter().flat_map(|dir| crate::sources(dir))
+    {
         let path = source.path.to_string_lossy();
         for (number, line) in source.lines() {
             for text in texts(line) {

@@ -1,0 +1,23 @@
+//! Delivery of container logs to the receivers of log drivers.
+//!
+//! The monitor of a container writes the container's output into files, the *spool* ([`spool`]). This crate reads these
+//! files, turns their records into the form of a driver ([`drivers`]), sends them ([`net`]), and moves a *cursor*
+//! ([`cursor`]) over what the receiver acknowledged. Memory holds one batch of a destination at most: everything else
+//! stays on the disk. The crate knows nothing of the engine: [`shipper`] finds its work in a directory.
+
+pub mod courier;
+pub mod cursor;
+pub mod drivers;
+pub mod net;
+pub mod options;
+pub mod outbox;
+pub mod plan;
+pub mod record;
+pub mod shipper;
+pub mod spool;
+mod sys;
+mod time;
+#[cfg(feature = "tls")]
+mod tls;
+
+pub use plan::{Facts, Plan, check};

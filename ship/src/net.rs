@@ -1,0 +1,336 @@
+//! Connections to receivers: opened with a bound, given up when the shipper is to end, and honest about what arrived.
+
+mod connect;
+
+use crate::cursor::Fault;
+use crate::drivers::{Destination, Frames, Manner};
+use crate::options::Address;
+use crate::sys;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::socket::{ControlMessage, MsgFlags, recv, send, sendmsg, sockopt};
+use std::fs::File;
+use std::io::{IoSlice, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// How long a connection, an agreement on TLS or an answer may take.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
+/// A receiver that acknowledged nothing for so long is gone. One that only reads nothing answers the kernel's probes,
+/// which come every two minutes at least.
+const SILENCE_MS: u32 = 150_000;
+/// How often a sender looks whether a receiver that takes nothing is still there.
+const LOOK: Duration = Duration::from_secs(10);
+/// The name of a host is looked up again so often for datagrams: nothing tells that its address has changed.
+const NAME_AGE: Duration = Duration::from_secs(60);
+/// Datagrams of Graylog's own reader have so many bytes at most, with the head of a chunk.
+const CHUNK: usize = 1420;
+const CHUNK_HEAD: usize = 12;
+const CHUNKS: usize = 128;
+
+/// Why a step did not end well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Problem {
+    /// The shipper is to end.
+    Stopped,
+    /// The delivery failed, with an error number or 0.
+    Failed(Fault, i32),
+}
+
+/// Waits until a descriptor is ready, or the time has passed: returns whether it is ready.
+pub(crate) fn wait(
+    fd: BorrowedFd<'_>,
+    flags: PollFlags,
+    time: Duration,
+    stop: BorrowedFd<'_>,
+) -> Result<bool, Problem> {
+    let time = PollTimeout::from(u16::try_from(time.as_millis()).unwrap_or(u16::MAX));
+    let mut set = [PollFd::new(stop, PollFlags::POLLIN), PollFd::new(fd, flags)];
+    match poll(&mut set, time) {
+        Ok(_) | Err(Errno::EINTR) => {}
+        Err(errno) => return Err(Problem::Failed(Fault::Send, errno as i32)),
+    }
+    if set[0].any().unwrap_or(false) {
+        return Err(Problem::Stopped);
+    }
+    Ok(set[1].any().unwrap_or(false))
+}
+
+/// An open connection to a receiver.
+pub(crate) struct Link {
+    socket: OwnedFd,
+    #[cfg(feature = "tls")]
+    secure: Option<Box<crate::tls::Session>>,
+    manner: Manner,
+    /// The kernel counts acknowledged bytes of this stream as they were sent.
+    is_exact: bool,
+    /// Bytes of frames that were given to the stream.
+    sent: u64,
+    /// When the address of a datagram's receiver is looked up again.
+    until: Option<Instant>,
+    /// Bytes of answers that are not complete.
+    answers: Vec<u8>,
+    /// Numbers the messages that are sent in chunks.
+    message: u64,
+}
+
+impl Link {
+    /// Connects.
+    pub(crate) fn open(to: &Destination, stop: BorrowedFd<'_>) -> Result<Link, Problem> {
+        let socket = connect::open(&to.address, stop)?;
+        #[cfg(feature = "tls")]
+        let secure = match &to.address {
+            Address::Tls(host, _) => Some(Box::new(crate::tls::Session::agree(&socket, host, &to.tls, stop)?)),
+            _ => None,
+        };
+        #[cfg(not(feature = "tls"))]
+        if matches!(to.address, Address::Tls(..)) {
+            return Err(Problem::Failed(Fault::Secure, libc::EPROTONOSUPPORT));
+        }
+        Ok(Link {
+            socket,
+            #[cfg(feature = "tls")]
+            secure,
+            manner: to.manner,
+            is_exact: matches!(to.address, Address::Tcp(..)),
+            sent: 0,
+            until: matches!(to.address, Address::Udp(..)).then(|| Instant::now() + NAME_AGE),
+            answers: Vec::new(),
+            message: u64::from(std::process::id()) << 32 | crate::time::now_ns().cast_unsigned() & 0xffff_ffff,
+        })
+    }
+
+    /// Whether the receiver's name is to be looked up again.
+    pub(crate) fn is_old(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() > until)
+    }
+
+    /// The socket, to wait for its end.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// The bytes that the stream took so far.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// How many bytes of the stream, from its start on, are acknowledged.
+    pub(crate) fn acknowledged(&self) -> u64 {
+        match sys::unacknowledged(self.socket.as_fd()) {
+            Some(0) => self.sent,
+            Some(left) if self.is_exact => self.sent.saturating_sub(left),
+            _ => 0,
+        }
+    }
+
+    /// The failure of a stream that nothing is sent on; `None`: it is well.
+    pub(crate) fn failure(&self) -> Option<Problem> {
+        let errno = nix::sys::socket::getsockopt(&self.socket, sockopt::SocketError).unwrap_or(libc::EBADF);
+        if errno != 0 {
+            return Some(Problem::Failed(Fault::Send, errno));
+        }
+        // A receiver that only closed its side is gone: no receiver of logs goes on like that.
+        let mut byte = [0];
+        match recv(self.socket.as_raw_fd(), &mut byte, MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT) {
+            Ok(0) => Some(Problem::Failed(Fault::Send, libc::ECONNRESET)),
+            Err(Errno::EAGAIN | Errno::EINTR) | Ok(_) => {
+                self.is_silent().then_some(Problem::Failed(Fault::Send, libc::ETIMEDOUT))
+            }
+            Err(errno) => Some(Problem::Failed(Fault::Send, errno as i32)),
+        }
+    }
+
+    fn is_silent(&self) -> bool {
+        let owes = sys::unacknowledged(self.socket.as_fd()).is_some_and(|left| left > 0);
+        owes && sys::silence_ms(self.socket.as_fd()).is_some_and(|silence| silence > SILENCE_MS)
+    }
+
+    /// Gives all bytes to the stream. As long as the receiver takes none, this waits.
+    pub(crate) fn send_all(&mut self, bytes: &[u8], stop: BorrowedFd<'_>) -> Result<(), Problem> {
+        #[cfg(feature = "tls")]
+        if let Some(secure) = &mut self.secure {
+            for part in bytes.chunks(16 << 10) {
+                secure.send(&self.socket, part, stop)?;
+            }
+            self.sent += bytes.len() as u64;
+            return Ok(());
+        }
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let taken = send_some(&self.socket, rest, stop, || self.is_silent())?;
+            self.sent += taken as u64;
+            rest = &rest[taken..];
+        }
+        Ok(())
+    }
+
+    /// Sends frames that are datagrams; returns how many were sent.
+    pub(crate) fn send_datagrams(&mut self, frames: &Frames, stop: BorrowedFd<'_>) -> (usize, Result<(), Problem>) {
+        let mut from = 0;
+        for (number, frame) in frames.frames.iter().enumerate() {
+            let bytes = &frames.bytes[from..frame.end];
+            let sent = match self.manner {
+                Manner::GelfDatagrams => self.send_gelf(bytes, stop),
+                Manner::Journal => self.send_entry(bytes, stop),
+                _ => self.send_datagram(bytes, stop),
+            };
+            if let Err(problem) = sent {
+                // A refusal tells of an earlier datagram: the receiver is not there, and has none of them.
+                let refused = problem == Problem::Failed(Fault::Send, libc::ECONNREFUSED);
+                return (if refused { 0 } else { number }, Err(problem));
+            }
+            from = frame.end;
+        }
+        match nix::sys::socket::getsockopt(&self.socket, sockopt::SocketError) {
+            Ok(errno) if errno != 0 => (0, Err(Problem::Failed(Fault::Send, errno))),
+            _ => (frames.frames.len(), Ok(())),
+        }
+    }
+
+    /// A datagram that is too long for the socket is cut: no receiver takes it whole.
+    fn send_datagram(&self, bytes: &[u8], stop: BorrowedFd<'_>) -> Result<(), Problem> {
+        const MOST: usize = 65_000;
+        match send_some(&self.socket, bytes, stop, || false) {
+            Err(Problem::Failed(_, libc::EMSGSIZE)) if bytes.len() > MOST => {
+                send_some(&self.socket, &bytes[..MOST], stop, || false).map(|_| ())
+            }
+            sent => sent.map(|_| ()),
+        }
+    }
+
+    fn send_gelf(&mut self, bytes: &[u8], stop: BorrowedFd<'_>) -> Result<(), Problem> {
+        if bytes.len() <= CHUNK {
+            return self.send_datagram(bytes, stop);
+        }
+        self.message = self.message.wrapping_add(1);
+        let parts = bytes.chunks(CHUNK - CHUNK_HEAD);
+        let count = parts.len();
+        // A record has 16 KiB: only labels of a hundred kilobytes lead here. No receiver takes such a message.
+        if count > CHUNKS {
+            return Err(Problem::Failed(Fault::Send, libc::EMSGSIZE));
+        }
+        for (number, part) in parts.enumerate() {
+            let mut chunk = vec![0x1e, 0x0f];
+            chunk.extend_from_slice(&self.message.to_be_bytes());
+            // Both are at most `CHUNKS`.
+            chunk.extend_from_slice(&[number as u8, count as u8]);
+            chunk.extend_from_slice(part);
+            self.send_datagram(&chunk, stop)?;
+        }
+        Ok(())
+    }
+
+    /// An entry that is too long for a datagram goes as a sealed file.
+    fn send_entry(&self, bytes: &[u8], stop: BorrowedFd<'_>) -> Result<(), Problem> {
+        match send_some(&self.socket, bytes, stop, || false) {
+            Err(Problem::Failed(_, libc::EMSGSIZE | libc::ENOBUFS)) => {}
+            sent => return sent.map(|_| ()),
+        }
+        let failed = |errno: Errno| Problem::Failed(Fault::Send, errno as i32);
+        let file = sealed(bytes).map_err(failed)?;
+        let fds = [file.as_raw_fd()];
+        loop {
+            let rights = [ControlMessage::ScmRights(&fds)];
+            let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+            match sendmsg::<()>(self.socket.as_raw_fd(), &[IoSlice::new(&[])], &rights, flags, None) {
+                Ok(_) => return Ok(()),
+                Err(Errno::EAGAIN | Errno::EINTR) => drop(wait(self.fd(), PollFlags::POLLOUT, LOOK, stop)?),
+                Err(errno) => return Err(failed(errno)),
+            }
+        }
+    }
+
+    /// Sends frames of the forward protocol and waits for each one's acknowledgement; returns how many were
+    /// acknowledged.
+    pub(crate) fn send_answered(&mut self, frames: &Frames, stop: BorrowedFd<'_>) -> (usize, Result<(), Problem>) {
+        let mut from = 0;
+        for (number, frame) in frames.frames.iter().enumerate() {
+            let bytes = &frames.bytes[from..frame.end];
+            let done = self.send_all(bytes, stop).and_then(|()| self.answer(frame.name.as_bytes(), stop));
+            if let Err(problem) = done {
+                return (number, Err(problem));
+            }
+            from = frame.end;
+        }
+        (frames.frames.len(), Ok(()))
+    }
+
+    fn answer(&mut self, name: &[u8], stop: BorrowedFd<'_>) -> Result<(), Problem> {
+        let refused = |errno| Problem::Failed(Fault::Refused, errno);
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match crate::drivers::acknowledged(&self.answers) {
+                Ok(Some((answer, length))) => {
+                    let is_it = answer == name;
+                    self.answers.drain(..length);
+                    if is_it {
+                        return Ok(());
+                    }
+                }
+                Ok(None) => self.more_answers(until, stop)?,
+                Err(()) => return Err(refused(libc::EBADMSG)),
+            }
+        }
+    }
+
+    fn more_answers(&mut self, until: Instant, stop: BorrowedFd<'_>) -> Result<(), Problem> {
+        let failed = |errno| Problem::Failed(Fault::Refused, errno);
+        loop {
+            let mut block = [0; 1024];
+            #[cfg(feature = "tls")]
+            let got = match &mut self.secure {
+                Some(secure) => secure.receive(&self.socket, &mut block),
+                None => recv(self.socket.as_raw_fd(), &mut block, MsgFlags::MSG_DONTWAIT),
+            };
+            #[cfg(not(feature = "tls"))]
+            let got = recv(self.socket.as_raw_fd(), &mut block, MsgFlags::MSG_DONTWAIT);
+            match got {
+                Ok(0) => return Err(failed(libc::ECONNRESET)),
+                Ok(length) => {
+                    self.answers.extend_from_slice(&block[..length]);
+                    return Ok(());
+                }
+                Err(Errno::EAGAIN | Errno::EINTR) => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    if !wait(self.fd(), PollFlags::POLLIN, left, stop)? && Instant::now() >= until {
+                        return Err(failed(libc::ETIMEDOUT));
+                    }
+                }
+                Err(errno) => return Err(failed(errno as i32)),
+            }
+        }
+    }
+}
+
+/// Sends some of the bytes (a datagram: all); waits until the socket takes some.
+pub(crate) fn send_some(
+    socket: &OwnedFd,
+    bytes: &[u8],
+    stop: BorrowedFd<'_>,
+    is_gone: impl Fn() -> bool,
+) -> Result<usize, Problem> {
+    loop {
+        match send(socket.as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT) {
+            Ok(taken) => return Ok(taken),
+            Err(Errno::EINTR) => {}
+            Err(Errno::EAGAIN) => {
+                if !wait(socket.as_fd(), PollFlags::POLLOUT, LOOK, stop)? && is_gone() {
+                    return Err(Problem::Failed(Fault::Send, libc::ETIMEDOUT));
+                }
+            }
+            Err(errno) => return Err(Problem::Failed(Fault::Send, errno as i32)),
+        }
+    }
+}
+
+/// A file in memory that nobody can change any more.
+fn sealed(bytes: &[u8]) -> nix::Result<OwnedFd> {
+    use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    let mut file = File::from(memfd_create(c"journal", flags)?);
+    file.write_all(bytes).map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)))?;
+    fcntl(&file, FcntlArg::F_ADD_SEALS(SealFlag::all()))?;
+    Ok(file.into())
+}

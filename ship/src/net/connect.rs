@@ -1,0 +1,98 @@
+//! Sockets of every kind of address.
+
+use super::{PATIENCE, Problem, wait};
+use crate::cursor::Fault;
+use crate::options::Address;
+use nix::errno::Errno;
+use nix::poll::PollFlags;
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, SockaddrLike, SockaddrStorage, UnixAddr, connect, setsockopt, socket, sockopt,
+};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// The usual sockets of the host's own syslog.
+const SYSLOG: [&str; 3] = ["/dev/log", "/var/run/syslog", "/var/run/log"];
+/// A connection on which nothing is sent is checked after so many seconds, and then so often.
+const IDLE: u32 = 60;
+const PROBES: u32 = 15;
+
+fn failed(errno: Errno) -> Problem {
+    Problem::Failed(Fault::Connect, errno as i32)
+}
+
+/// Opens a connected socket that blocks no call.
+pub(super) fn open(address: &Address, stop: BorrowedFd<'_>) -> Result<OwnedFd, Problem> {
+    match address {
+        Address::Udp(host, port) => to_host(host, *port, SockType::Datagram, stop),
+        Address::Tcp(host, port) | Address::Tls(host, port) => {
+            let socket = to_host(host, *port, SockType::Stream, stop)?;
+            watch_peer(&socket).map_err(failed)?;
+            Ok(socket)
+        }
+        Address::Unix(path) => unix(path, SockType::Stream, stop),
+        Address::UnixDatagram(path) => unix(path, SockType::Datagram, stop),
+        Address::LocalSyslog => {
+            let opened = SYSLOG.iter().map(|path| unix(path, SockType::Datagram, stop));
+            let mut opened = opened.collect::<Vec<_>>();
+            let there = opened.iter().position(Result::is_ok).unwrap_or(0);
+            opened.swap_remove(there)
+        }
+    }
+}
+
+/// Tries the addresses of a name in turn. The name is looked up for each connection.
+fn to_host(host: &str, port: u16, kind: SockType, stop: BorrowedFd<'_>) -> Result<OwnedFd, Problem> {
+    let found = (host, port).to_socket_addrs();
+    let found = found.map_err(|error| Problem::Failed(Fault::Resolve, error.raw_os_error().unwrap_or(0)))?;
+    let mut last = Problem::Failed(Fault::Resolve, 0);
+    for address in found {
+        let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+        match connected(family, kind, &storage(address), stop) {
+            Ok(socket) => return Ok(socket),
+            Err(Problem::Stopped) => return Err(Problem::Stopped),
+            Err(problem) => last = problem,
+        }
+    }
+    Err(last)
+}
+
+fn storage(address: SocketAddr) -> SockaddrStorage {
+    SockaddrStorage::from(address)
+}
+
+fn unix(path: &str, kind: SockType, stop: BorrowedFd<'_>) -> Result<OwnedFd, Problem> {
+    let address = UnixAddr::new(path).map_err(failed)?;
+    connected(AddressFamily::Unix, kind, &address, stop)
+}
+
+fn connected(
+    family: AddressFamily,
+    kind: SockType,
+    address: &dyn SockaddrLike,
+    stop: BorrowedFd<'_>,
+) -> Result<OwnedFd, Problem> {
+    let socket = socket(family, kind, SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK, None).map_err(failed)?;
+    match connect(socket.as_raw_fd(), address) {
+        Ok(()) => return Ok(socket),
+        Err(Errno::EINPROGRESS | Errno::EINTR) => {}
+        Err(errno) => return Err(failed(errno)),
+    }
+    if !wait(socket.as_fd(), PollFlags::POLLOUT, PATIENCE, stop)? {
+        return Err(failed(Errno::ETIMEDOUT));
+    }
+    match nix::sys::socket::getsockopt(&socket, sockopt::SocketError) {
+        Ok(0) => Ok(socket),
+        Ok(errno) => Err(failed(Errno::from_raw(errno))),
+        Err(errno) => Err(failed(errno)),
+    }
+}
+
+/// A peer that vanished is noticed, also while nothing is sent. `TCP_USER_TIMEOUT` would also end the connection of a
+/// receiver that only reads nothing: each new one would take more lines into the receiver's kernel.
+fn watch_peer(socket: &OwnedFd) -> nix::Result<()> {
+    setsockopt(socket, sockopt::KeepAlive, &true)?;
+    setsockopt(socket, sockopt::TcpKeepIdle, &IDLE)?;
+    setsockopt(socket, sockopt::TcpKeepInterval, &PROBES)?;
+    setsockopt(socket, sockopt::TcpNoDelay, &true)
+}

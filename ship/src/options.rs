@@ -1,0 +1,126 @@
+//! Options of log drivers, checked in dockerd's words.
+
+use std::collections::BTreeMap;
+
+/// The options of a log configuration.
+pub type Options = BTreeMap<String, String>;
+
+/// A refused option: the text names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error(pub String);
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Refuses with a text.
+pub(crate) fn refused<T>(text: impl Into<String>) -> Result<T, Error> {
+    Err(Error(text.into()))
+}
+
+/// The options that name labels, variables and the tag: the engine reads them.
+pub(crate) const COMMON: [&str; 5] = ["env", "env-regex", "labels", "labels-regex", "tag"];
+
+/// The options of every driver that delivers: how the spool is bounded.
+pub const SPOOL: [&str; 6] =
+    ["mode", "max-buffer-size", "cache-disabled", "cache-max-size", "cache-max-file", "cache-compress"];
+
+/// The first option that does not stand in the lists.
+pub(crate) fn unknown<'a>(options: &'a Options, known: &[&str]) -> Option<&'a String> {
+    let is_known = |key: &&str| COMMON.contains(key) || SPOOL.contains(key) || known.contains(key);
+    options.keys().find(|key| !is_known(&key.as_str()))
+}
+
+/// An option's text; an empty one counts as absent.
+pub(crate) fn text<'a>(options: &'a Options, key: &str) -> Option<&'a str> {
+    options.get(key).map(String::as_str).filter(|text| !text.is_empty())
+}
+
+/// A truth value as Go reads it; absent: false.
+pub(crate) fn flag(options: &Options, key: &str) -> Result<bool, Error> {
+    match text(options, key) {
+        None | Some("0" | "f" | "F" | "false" | "FALSE" | "False") => Ok(false),
+        Some("1" | "t" | "T" | "true" | "TRUE" | "True") => Ok(true),
+        Some(other) => {
+            refused(format!("invalid value for {key}: strconv.ParseBool: parsing {other:?}: invalid syntax"))
+        }
+    }
+}
+
+/// Where a receiver is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Address {
+    /// `udp://`
+    Udp(String, u16),
+    /// `tcp://`
+    Tcp(String, u16),
+    /// `tcp+tls://` or `tls://`
+    Tls(String, u16),
+    /// `unix://`
+    Unix(String),
+    /// `unixgram://`
+    UnixDatagram(String),
+    /// The host's own syslog: the first of its usual sockets that is there.
+    LocalSyslog,
+}
+
+impl Address {
+    /// Reads `proto://address`; `None`: another form. A missing port is `port`, if that is given.
+    pub(crate) fn parse(text: &str, port: Option<u16>) -> Option<Address> {
+        let (proto, rest) = text.split_once("://")?;
+        match proto {
+            "unix" if rest.starts_with('/') => return Some(Address::Unix(rest.to_owned())),
+            "unixgram" if rest.starts_with('/') => return Some(Address::UnixDatagram(rest.to_owned())),
+            _ => {}
+        }
+        let (host, port) = host_port(rest.split(['/', '?', '#']).next().unwrap_or_default(), port)?;
+        match proto {
+            "udp" => Some(Address::Udp(host, port)),
+            "tcp" => Some(Address::Tcp(host, port)),
+            "tcp+tls" | "tls" => Some(Address::Tls(host, port)),
+            _ => None,
+        }
+    }
+}
+
+/// Reads `host`, `host:port` or `[v6]:port`.
+pub(crate) fn host_port(text: &str, default: Option<u16>) -> Option<(String, u16)> {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (host, rest) = rest.split_once(']')?;
+            (host, if rest.is_empty() { None } else { Some(rest.strip_prefix(':')?) })
+        }
+        None => match text.split_once(':') {
+            Some((_, port)) if port.contains(':') => return None,
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        },
+    };
+    let port = match port {
+        Some(port) => port.parse().ok()?,
+        None => default?,
+    };
+    (!host.is_empty()).then(|| (host.to_owned(), port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_each_kind() {
+        let tcp = |host: &str, port| Some(Address::Tcp(host.into(), port));
+        assert_eq!(Address::parse("tcp://logs:601", None), tcp("logs", 601));
+        assert_eq!(Address::parse("tcp://[::1]:601", None), tcp("::1", 601));
+        assert_eq!(Address::parse("tcp://logs", Some(514)), tcp("logs", 514));
+        assert_eq!(Address::parse("unix:///dev/log", None), Some(Address::Unix("/dev/log".into())));
+        assert_eq!(Address::parse("tcp+tls://a:1", None), Some(Address::Tls("a".into(), 1)));
+        for bad in ["logs:601", "tcp://logs", "tcp://:1", "tcp://a:b", "tcp://a:70000", "tcp://::1:5", "http://a:1"] {
+            assert_eq!(Address::parse(bad, None), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+use super::*;
+use std::io::Write;
+
+/// A directory with a spool that a test writes as the monitor does.
+struct Files(PathBuf);
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Files {
+    fn new(name: &str) -> Files {
+        let dir = std::env::temp_dir().join(format!("coracle-spool-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir(&dir).unwrap();
+        Files(dir)
+    }
+
+    fn spool(&self) -> Spool {
+        Spool::new([self.0.clone(), self.0.join("none")], "log")
+    }
+
+    /// Appends these lines to a file of that generation.
+    fn write(&self, name: &str, mark: (u64, u64, u64), lines: &[&str]) {
+        let path = self.0.join(name);
+        let mut file = OpenOptions::new().create(true).append(true).open(&path).unwrap();
+        for line in lines {
+            let time = "2026-11-21T12:20:28Z";
+            writeln!(file, r#"{{"log":"{line}","stream":"stdout","time":"{time}"}}"#).unwrap();
+        }
+        let mark = LogMark { generation: mark.0, records: mark.1, bytes: mark.2 }.to_bytes();
+        let path = std::ffi::CString::new(path.into_os_string().into_encoded_bytes()).unwrap();
+        set_attribute(&path, &mark);
+    }
+}
+
+#[allow(unsafe_code)]
+fn set_attribute(path: &std::ffi::CStr, mark: &[u8]) {
+    // SAFETY: both texts end with a zero byte, and the mark has as many bytes as are named.
+    let set = unsafe { libc::setxattr(path.as_ptr(), LOG_MARK.as_ptr(), mark.as_ptr().cast(), mark.len(), 0) };
+    assert_eq!(set, 0, "the test needs root: {}", io::Error::last_os_error());
+}
+
+/// All texts behind a place; the place moves over them.
+fn rest(spool: &mut Spool, place: &mut Place) -> Vec<String> {
+    let mut texts = Vec::new();
+    loop {
+        let batch = spool.read(place).unwrap();
+        if batch.is_empty() {
+            return texts;
+        }
+        texts.extend(batch.records().iter().map(|one| String::from_utf8(batch.text(one).to_vec()).unwrap()));
+        place.pass(batch.records());
+    }
+}
+
+#[test]
+fn records_are_read_across_rotations_and_counted() {
+    let files = Files::new("rotations");
+    let (mut spool, mut place) = (files.spool(), Place::default());
+    assert!(rest(&mut spool, &mut place).is_empty());
+    files.write("log", (1, 0, 0), &["a\\n", "b\\n"]);
+    assert_eq!(rest(&mut spool, &mut place), ["a", "b"]);
+    files.write("log", (1, 0, 0), &["c\\n"]);
+    let size = files.0.join("log").metadata().unwrap().len();
+    std::fs::rename(files.0.join("log"), files.0.join("log.1")).unwrap();
+    files.write("log", (2, 3, size), &["d\\n"]);
+    assert_eq!(spool.owed(&place.cursor).unwrap().lines, 2);
+    assert_eq!(spool.owed(&place.cursor).unwrap().bytes, size / 3 + files.0.join("log").metadata().unwrap().len());
+    assert_eq!(rest(&mut spool, &mut place), ["c", "d"]);
+    assert_eq!((place.cursor.position.ordinal, place.cursor.delivered, place.cursor.lost), (4, 4, 0));
+    assert_eq!(spool.owed(&place.cursor).unwrap(), Owed::default());
+    // Generations 3 and 4 came and went.
+    std::fs::rename(files.0.join("log"), files.0.join("log.1")).unwrap();
+    files.write("log", (5, 14, 9999), &["o\\n"]);
+    std::fs::remove_file(files.0.join("log.1")).unwrap();
+    assert_eq!(rest(&mut spool, &mut place), ["o"]);
+    assert_eq!((place.cursor.position.ordinal, place.cursor.delivered, place.cursor.lost), (15, 5, 10));
+}
+
+#[test]
+fn compressed_files_are_read_from_any_place() {
+    let files = Files::new("compressed");
+    let lines: Vec<String> = (0..9000).map(|number| format!("{number}\\n")).collect();
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    files.write("log.1", (1, 0, 0), &lines);
+    let plain = std::fs::read(files.0.join("log.1")).unwrap();
+    std::fs::remove_file(files.0.join("log.1")).unwrap();
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packer.write_all(&plain).unwrap();
+    std::fs::write(files.0.join("log.1.gz"), packer.finish().unwrap()).unwrap();
+    files.write("log.1.gz", (1, 0, 0), &[]);
+    files.write("log", (2, 9000, plain.len() as u64), &["end\\n"]);
+    let (mut spool, mut place) = (files.spool(), Place::default());
+    let first = spool.read(&mut place).unwrap();
+    assert!(first.records().len() < 9000);
+    let start = place;
+    place.pass(&first.records()[..10]);
+    let all = rest(&mut spool, &mut place);
+    assert_eq!((all.len(), all[0].as_str(), all[8990].as_str()), (8991, "10", "end"));
+    let mut again = start;
+    assert_eq!(rest(&mut spool, &mut again).len(), 9001, "the decoder starts again");
+}
+
+#[test]
+fn a_begun_record_waits_and_a_damaged_one_is_counted() {
+    let files = Files::new("damaged");
+    files.write("log", (1, 0, 0), &["a\\n"]);
+    let mut raw = OpenOptions::new().append(true).open(files.0.join("log")).unwrap();
+    raw.write_all(b"garbage\n").unwrap();
+    let (mut spool, mut place) = (files.spool(), Place::default());
+    assert_eq!(rest(&mut spool, &mut place), ["a"]);
+    assert_eq!((place.cursor.delivered, place.cursor.lost, place.cursor.position.ordinal), (1, 1, 2));
+    raw.write_all(b"garbage alone\n").unwrap();
+    let batch = spool.read(&mut place).unwrap();
+    assert!(batch.records()[0].hollow);
+    place.pass(batch.records());
+    assert_eq!((place.cursor.delivered, place.cursor.lost, place.cursor.position.ordinal), (1, 2, 3));
+    raw.write_all(br#"{"log":"b\n","stream":"std"#).unwrap();
+    assert!(rest(&mut spool, &mut place).is_empty());
+    raw.write_all(b"err\",\"time\":\"2026-11-21T12:20:28Z\"}\n").unwrap();
+    assert_eq!(rest(&mut spool, &mut place), ["b"]);
+}
+
+#[test]
+fn parts_of_a_line_are_numbered() {
+    let files = Files::new("parts");
+    let long = "x".repeat(PART);
+    files.write("log", (1, 0, 0), &["a\\n", &long, &long, "tail\\n", "end"]);
+    let (mut spool, mut place) = (files.spool(), Place::default());
+    let batch = spool.read(&mut place).unwrap();
+    let parts: Vec<_> =
+        batch.records().iter().map(|one| one.part.map(|part| (part.first, part.number, part.last))).collect();
+    let wanted = [None, Some((1, 1, false)), Some((1, 2, false)), Some((1, 3, true)), None];
+    assert_eq!(parts, wanted);
+    // A retry from the middle numbers them alike.
+    place.pass(&batch.records()[..2]);
+    let again = spool.read(&mut place).unwrap();
+    assert_eq!(again.records()[0].part, batch.records()[2].part);
+}
