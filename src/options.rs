@@ -35,6 +35,10 @@ pub struct Options {
     pub log_driver: String,
     /// Options of the default log driver.
     pub log_options: StringMap,
+    /// A thread of the engine delivers the logs of the root's containers whose log drivers deliver (`syslog`, `gelf`,
+    /// `fluentd`, `journald`), also those of containers that other programs started. One program of a root does at a time.
+    /// Lines wait in the containers' logs as long as no program does. Default false; `coracle serve` sets it.
+    pub ship_logs: bool,
     /// The control group above those of containers that name none; default `/coracle`.
     pub cgroup_parent: String,
     /// Labels of the engine (`key=value`), shown by info.
@@ -95,6 +99,7 @@ impl Options {
             durability: Durability::Full,
             log_driver: "json-file".into(),
             log_options: StringMap::new(),
+            ship_logs: false,
             cgroup_parent: "/coracle".into(),
             labels: Vec::new(),
             registry: RegistryOptions::default(),

@@ -132,7 +132,7 @@ const FLAGS: &[Flag] = &[
     Flag::value(&["device-read-iops"], "DEVICE:N", "reads a second"),
     Flag::value(&["device-write-iops"], "DEVICE:N", "writes a second"),
     Flag::value(&["cgroup-parent"], "PATH", "control group to put it under"),
-    Flag::value(&["log-driver"], "NAME", "json-file, local, none"),
+    Flag::value(&["log-driver"], "NAME", "json-file, local, none, fluentd, gelf, journald, syslog"),
     Flag::value(&["log-opt"], "NAME=VALUE", "an option of the log driver"),
     Flag::value(&["lease"], "NAME", "end when nobody holds this lease any more (hold): the label coracle.lease"),
     Flag::value(&["cidfile"], "FILE", "write its id to a new file"),

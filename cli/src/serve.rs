@@ -43,6 +43,7 @@ const COMMAND: Command = Command {
         Flag::value(&["label"], "NAME=VALUE", "a label of the engine, shown by info"),
         Flag::value(&["log-driver"], "NAME", "log driver of containers that name none (default json-file)"),
         Flag::value(&["log-opt"], "NAME=VALUE", "an option of that log driver"),
+        Flag::switch(&["no-ship-logs"], "deliver no logs: another program of this root does"),
         Flag::value(&["cgroup-parent"], "PATH", "control group of containers that name none (default /coracle)"),
         Flag::value(&["durability"], "HOW", "full, normal or off (default full)"),
         Flag::switch(
@@ -208,6 +209,7 @@ fn options(globals: &Globals, parsed: &Parsed) -> Result<Options, Failure> {
             return Err(Failure::Usage(format!("invalid value {other:?} for --durability: full, normal or off")));
         }
     };
+    options.ship_logs = !parsed.has("no-ship-logs");
     options.restart_containers =
         !parsed.has("no-restart-containers") && parsed.last("restart-containers") != Some("false");
     Ok(options)

@@ -161,6 +161,7 @@ pub unsafe extern "C" fn coracle_close(c: *mut coracle) {
 struct Config {
     durability: Option<String>,
     log_driver: Option<String>,
+    ship_logs: Option<bool>,
     log_opts: Option<StringMap>,
     cgroup_parent: Option<String>,
     labels: Option<Vec<String>>,
@@ -212,6 +213,7 @@ pub(crate) fn options(root: *const c_char, opt: *const coracle_open_options) -> 
         Some("off") => Durability::Off,
         Some(_) => return Err(Failure::invalid("opt.config_json: durability is not one of full, normal, off")),
     };
+    options.ship_logs = config.ship_logs.unwrap_or(options.ship_logs);
     options.log_driver = config.log_driver.unwrap_or(options.log_driver);
     options.log_options = config.log_opts.unwrap_or(options.log_options);
     options.cgroup_parent = config.cgroup_parent.unwrap_or(options.cgroup_parent);

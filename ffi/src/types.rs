@@ -137,6 +137,7 @@ pub struct coracle_open_options {
     /// Directory on tmpfs for what a reboot ends; NULL: one under /run/coracle, named after the root.
     pub run_dir: *const c_char,
     /// An object with any of: "durability" ("full", "normal", "off"), "log-driver", "log-opts" (object of strings),
+    /// "ship-logs" (deliver the logs of drivers that deliver: one program of a root does at a time),
     /// "cgroup-parent", "userns-remap" (FIRST:COUNT of the host's ids, USER[:GROUP] of /etc/subuid and /etc/subgid, or
     /// "default"), "apparmor" (the profile of containers that name none, where the kernel has AppArmor; absent:
     /// coracle-default-1, "unconfined": none), "selinux-enabled" (containers have SELinux labels; refused where the

@@ -5,7 +5,7 @@ use super::overview::Overview;
 use super::spec::{self, LogDriver, Spec};
 use super::state::{Verb, decide};
 use super::text::{StateView, command_text, format_time, state_text, status_text};
-use super::{Execs, Finder, Groups, Links, Places, Planner, Register, Snapshot, network, now_ns};
+use super::{Execs, Finder, Groups, Links, Places, Planner, Register, Snapshot, delivery, network, now_ns};
 use crate::error::Result;
 use crate::image::Images;
 use crate::kernel::size::tree_size;
@@ -113,6 +113,7 @@ impl Views {
             state: ContainerState {
                 health: self.health(&found),
                 error: self.planner.error_text(&found),
+                log_delivery: delivery::shown(&self.places, &found)?,
                 ..state(&found)
             },
             image: row.image_id.clone(),
@@ -163,7 +164,7 @@ impl Views {
         }
         let found = self.finder.find(reference)?;
         let options = spec::log_options(&found.spec.host_config.log_config)?;
-        if options.driver == LogDriver::None {
+        if matches!(options.driver, LogDriver::None | LogDriver::Delivered { readable: false, .. }) {
             return Err(crate::Error::unsupported("configured logging driver does not support reading"));
         }
         let (slot, id, register) = (found.row.slot, found.row.id.clone(), Arc::clone(&self.register));
@@ -290,6 +291,7 @@ fn state(found: &Snapshot) -> ContainerState {
         started_at: time(now.started_ns),
         finished_at: time(now.finished_ns),
         health: None,
+        log_delivery: None,
     }
 }
 

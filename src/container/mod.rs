@@ -15,6 +15,7 @@ mod confinement;
 mod copy;
 mod crashes;
 mod create;
+mod delivery;
 mod dirs;
 mod exec;
 mod exec_records;

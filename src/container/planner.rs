@@ -528,7 +528,8 @@ fn log(found: &Snapshot) -> Result<Option<Log>> {
     let (row, spec) = (&found.row, &found.spec);
     let (max_size, max_file, compress, attributes) = match spec::log_options(&spec.host_config.log_config)?.driver {
         LogDriver::None => return Ok(None),
-        LogDriver::Local { max_size, max_file, compress } => (max_size, max_file, compress, StringMap::new()),
+        LogDriver::Local { max_size, max_file, compress }
+        | LogDriver::Delivered { max_size, max_file, compress, .. } => (max_size, max_file, compress, StringMap::new()),
         LogDriver::JsonFile { max_size, max_file, compress } => {
             let host = spec::host_name();
             let attributes = spec::log_attributes(&TagFacts { id: &row.id, name: &row.name, host: &host, spec })?;

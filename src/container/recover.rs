@@ -2,7 +2,7 @@
 //! state.
 
 use super::spec::{self, RestartPolicy};
-use super::{BuildSteps, Connections, Finder, Places, Register, Removals, Snapshot, Starter, dirs};
+use super::{BuildSteps, Connections, Finder, Places, Register, Removals, Snapshot, Starter, delivery, dirs};
 use crate::error::Result;
 use crate::hex::is_hex_id;
 use crate::kernel::quota;
@@ -102,6 +102,7 @@ impl Recovery {
                 if self.is_nobodys(id)? {
                     let dir = parent.join(id);
                     note(LogLevel::Info, "store", Some(id), || format!("sweep {}", dir.display()));
+                    delivery::hand_over(&self.places, id);
                     let project = quota::project_of(&dir.join("upper")).ok().filter(|project| *project != 0);
                     self.removals.remove_dir(dir, project, dirs::remove)?;
                 }

@@ -3,7 +3,7 @@
 
 use super::attach::parked_sessions;
 use super::remove::forget_row;
-use super::{ExecRecords, Groups, Monitors, Places, Register, Snapshot, Storage, dirs, now_ns};
+use super::{ExecRecords, Groups, Monitors, Places, Register, Snapshot, Storage, delivery, dirs, now_ns};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::EventStream;
 use crate::hex::is_hex_id;
@@ -185,6 +185,7 @@ impl Removals {
         // Ends the streams of clients that wait for the container's start.
         drop(parked_sessions(&self.places, &row.id));
         self.remove_dir(self.places.run_dir(&row.id), None, |dir| dirs::remove_known(dir, &[], &[]))?;
+        delivery::hand_over(&self.places, &row.id);
         let files = [&dirs::log_name(found), "hosts", "hostname", "resolv.conf"];
         let dirs = ["upper", "work/work", "work"];
         self.remove_dir(self.places.dir(&row.id), project, |dir| dirs::remove_known(dir, &files, &dirs))?;

@@ -27,7 +27,7 @@ pub(crate) use crate::kernel::path::clean;
 pub(crate) use crate::kernel::signal::{parse_signal, signal_exists};
 pub(crate) use files::{embedded_resolv_conf, hostname_file, hosts_file, resolv_conf, wants_host_gateway};
 pub(crate) use health::{HealthCheck, health_check};
-pub(crate) use log::{LogDriver, log_attributes, log_options};
+pub(crate) use log::{LogDriver, log_attributes, log_extras, log_options, log_tag};
 pub(crate) use long_mounts::sources_are_there;
 pub(crate) use modes::{CgroupnsMode, DecidedHost, IpcMode, Modes, NetworkMode, Owner, PidMode, UsernsMode, UtsMode};
 pub(crate) use mounts::{Mount, MountKind, Propagation, mount_points, mount_table, taken_over, volumes_from};

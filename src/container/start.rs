@@ -9,7 +9,7 @@ use super::spec::{self, Spec, Users};
 use super::state::{Verb, Way, decide};
 use super::{
     Confinement, Crashes, Finder, HostFiles, Labelling, Links, Monitors, Places, Planner, Register, Snapshot,
-    VolumeMounts, dirs,
+    VolumeMounts, delivery, dirs,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{probe, process};
@@ -183,6 +183,7 @@ impl Starter {
         let mut container = self.planner.container(found, &joined, networks)?;
         (container.rows, container.cols) = window((rows, cols), found.spec.host_config.console_size);
         let plan = plan::compile(&container);
+        delivery::begin(&self.places, found)?;
         let run_dir = self.places.open_run_dir(&found.row.id)?;
         let container_dir = dirs::open(&self.places.dir(&found.row.id))?;
         let events = self.register.journal.appender()?;

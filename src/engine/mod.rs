@@ -17,6 +17,7 @@ mod prune;
 mod reaper;
 mod report;
 mod session;
+mod shipper;
 mod system;
 mod volumes;
 mod wait;
@@ -81,6 +82,8 @@ pub(crate) struct Inner {
     /// The damage that was found in the store when the root was opened.
     damage: Vec<String>,
     pub(crate) counters: metrics::Counters,
+    /// Dropped with the last handle, which ends the delivery of logs.
+    _shipper: Option<shipper::Shipper>,
     /// Ends the containers of an ephemeral engine when it is dropped.
     _lease: Option<Lease>,
     /// Descriptors that keep the library's files off the numbers 0 to 2.
@@ -129,6 +132,9 @@ impl Engine {
         let own = lease.as_ref().map(|lease| lease.name().to_owned());
         let containers = Containers::open(root, claim, options.clone(), shared, own)?;
         let containers = Arc::new(containers);
+        let places = &containers.places;
+        let ship = || shipper::Shipper::start(places.root().to_owned(), places.run());
+        let _shipper = options.ship_logs.then(ship).transpose()?;
         note_since(LogLevel::Info, "store", None, began, || format!("open {}: done", options.root.display()));
         let reaper = reaper::Reaper::new()?;
         for found in containers.finder.reap_all()? {
@@ -144,6 +150,7 @@ impl Engine {
             reaper,
             damage,
             counters: metrics::Counters::default(),
+            _shipper,
             _lease: lease,
             _standard_places,
         })))

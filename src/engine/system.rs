@@ -225,7 +225,7 @@ fn without_login(proxy: Option<&str>) -> String {
 fn unused() -> Value {
     let never = "0001-01-01T00:00:00Z";
     json!({
-        "Plugins": { "Volume": ["local"], "Network": ["bridge", "host", "ipvlan", "macvlan", "null"], "Authorization": null, "Log": ["json-file", "local"] },
+        "Plugins": { "Volume": ["local"], "Network": ["bridge", "host", "ipvlan", "macvlan", "null"], "Authorization": null, "Log": ["fluentd", "gelf", "journald", "json-file", "local", "syslog"] },
         "Runtimes": { "coracle": { "path": "" } },
         "DefaultRuntime": "coracle",
         "ExecutionDriver": "",

@@ -712,6 +712,35 @@ pub struct ContainerState {
     /// failed. Absent if none.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub log_lost: i64,
+    /// How far the delivery of the log is, if the container's log driver delivers. Absent before the first start.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub log_delivery: Option<LogDelivery>,
+}
+
+/// How far the delivery of a container's log to its receiver is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct LogDelivery {
+    /// The log driver.
+    pub driver: String,
+    /// Lines that are not delivered yet, and their bytes in the log.
+    pub owed: LogOwed,
+    /// Lines that were delivered; a line that was sent twice counts once.
+    pub delivered: u64,
+    /// Lines that rotation removed, or that were damaged, before they were delivered.
+    pub lost: u64,
+    /// The time of the last acknowledgement, RFC 3339; empty: never.
+    pub last_delivered: String,
+    /// The failure since then; empty: none.
+    pub last_error: String,
+}
+
+/// The part of a log that is not delivered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct LogOwed {
+    pub lines: u64,
+    pub bytes: u64,
 }
 
 /// The outcome of a container's health checks.

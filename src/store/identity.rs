@@ -109,10 +109,11 @@ impl Drop for Claim {
 
 /// Files that an engine makes in a new root, in the order in which they are removed: the one that tells that the
 /// directory is a root goes last.
-const OF_NEW_ROOTS: [&str; 14] = [
+const OF_NEW_ROOTS: [&str; 15] = [
     "base",
     "containers",
     "layers",
+    "outbox",
     "tmp",
     "volumes",
     SHOWN_ID,
@@ -126,8 +127,8 @@ const OF_NEW_ROOTS: [&str; 14] = [
     KEPT,
 ];
 /// Files that an engine makes in a new run directory.
-const OF_NEW_RUNS: [&str; 10] =
-    ["x", "c", "leases", "net", "net.lock", "events", "making", "busy", super::states::NAME, NAME];
+const OF_NEW_RUNS: [&str; 11] =
+    ["ship.lock", "x", "c", "leases", "net", "net.lock", "events", "making", "busy", super::states::NAME, NAME];
 
 impl Claim {
     /// Removes the files of a root that nobody else uses, and in which nothing is but what its first open made; answers
@@ -161,7 +162,9 @@ impl Claim {
         if !names(&self.root)?.iter().all(known) {
             return Ok(false);
         }
-        for dir in ["containers", "layers", "volumes", "tmp"] {
+        // The outbox is there once a log was delivered.
+        let dirs = ["containers", "layers", "volumes", "tmp", "outbox"].into_iter();
+        for dir in dirs.filter(|dir| *dir != "outbox" || self.root.join(dir).exists()) {
             if !names(&self.root.join(dir))?.iter().all(|name| dir == "tmp" && name == b"empty") {
                 return Ok(false);
             }

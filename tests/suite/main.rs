@@ -42,6 +42,7 @@ mod later_fields;
 mod leases;
 mod lifecycle;
 mod limits;
+mod log_delivery;
 mod logs;
 mod many;
 mod memory;

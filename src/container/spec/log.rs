@@ -5,6 +5,7 @@ use super::tag::{TagFacts, tag_text};
 use crate::container::text::parse_decimal_size;
 use crate::error::{Error, Result};
 use crate::model::{LogConfig, StringMap, parse_bool};
+use coracle_ship::drivers::NAMES as DELIVERED;
 use regex_lite::Regex;
 
 /// The driver that keeps the output.
@@ -24,6 +25,14 @@ pub(crate) enum LogDriver {
         max_file: u32,
         compress: bool,
     },
+    /// A log whose lines are delivered to a receiver; the files are bounded as those of [`LogDriver::Local`].
+    Delivered {
+        max_size: u64,
+        max_file: u32,
+        compress: bool,
+        /// The log can be read here, too.
+        readable: bool,
+    },
     None,
 }
 
@@ -41,8 +50,11 @@ const KNOWN_LOCAL: [&str; 4] = ["max-size", "max-file", "compress", "mode"];
 /// The limits of `local` if the request gives none: bytes of a file, number of files.
 const LOCAL: (u64, u32) = (20_000_000, 5);
 
+/// The tag if the request has none.
+const DEFAULT_TAG: &str = "{{.ID}}";
+
 /// Drivers of dockerd that this engine lacks.
-const ELSEWHERE: [&str; 8] = ["awslogs", "etwlogs", "fluentd", "gcplogs", "gelf", "journald", "splunk", "syslog"];
+const ELSEWHERE: [&str; 4] = ["awslogs", "etwlogs", "gcplogs", "splunk"];
 
 /// The configuration for a new container: the engine's driver if the request names none, and that driver's engine-wide
 /// options, which those of the request override. Errors: unknown driver, unknown option, bad value.
@@ -66,6 +78,7 @@ pub(crate) fn log_options(config: &LogConfig) -> Result<LogOptions> {
         "none" => Ok(LogOptions { driver: LogDriver::None }),
         "json-file" => json_file(&config.config),
         "local" => local(&config.config),
+        kind if DELIVERED.contains(&kind) => delivered(kind, &config.config),
         kind if ELSEWHERE.contains(&kind) => {
             Err(Error::unsupported(format!("LogConfig: the log driver {kind} is not supported yet")))
         }
@@ -81,7 +94,7 @@ fn json_file(options: &StringMap) -> Result<LogOptions> {
     options.get("tag").map_or(Ok(()), |tag| super::tag::check_tag(tag))?;
     let max_size = options.get("max-size").map(|text| max_size(text, "")).transpose()?;
     let max_file = options.get("max-file").map_or(Ok(1), |text| max_file(text))?;
-    let compress = flag(options, "")?.unwrap_or(false);
+    let compress = flag(options, "compress", "")?.unwrap_or(false);
     if compress && (max_file < 2 || max_size.is_none()) {
         return Err(bad("compress cannot be true when max-file is less than 2 or max-size is not set"));
     }
@@ -96,19 +109,29 @@ fn local(options: &StringMap) -> Result<LogOptions> {
     if let Some(key) = options.keys().find(|key| !KNOWN_LOCAL.contains(&key.as_str())) {
         return Err(Error::invalid(format!("unknown log opt '{key}' for log driver local")));
     }
-    let named =
-        |key: &str| options.get(key).map_or_else(String::new, |text| format!("invalid value for {key}: {text}: "));
-    let max_size = options.get("max-size").map_or(Ok(LOCAL.0), |text| max_size(text, &named("max-size")))?;
-    let max_file = match options.get("max-file").map(|text| whole_number(text, &named("max-file"))).transpose()? {
+    let (max_size, max_file, compress) = bounds(options, "")?;
+    Ok(LogOptions { driver: LogDriver::Local { max_size, max_file, compress } })
+}
+
+/// The bounds of a log that always has some: bytes of a file, files, whether rotated files are compressed. The names of
+/// their options begin with `prefix`.
+fn bounds(options: &StringMap, prefix: &str) -> Result<(u64, u32, bool)> {
+    let option = |key: &str| options.get_key_value(&format!("{prefix}{key}"));
+    let named = |key: &str, text: &str| format!("invalid value for {key}: {text}: ");
+    let max_size = option("max-size").map_or(Ok(LOCAL.0), |(key, text)| max_size(text, &named(key, text)))?;
+    let max_file = match option("max-file").map(|(key, text)| whole_number(text, &named(key, text))).transpose()? {
         Some(..0) => return Err(bad("max file count cannot be less than 0")),
         Some(count) => u32::try_from(count).unwrap_or(u32::MAX),
         None => LOCAL.1,
     };
-    let compress = flag(options, "error reading compress log option: ")?.unwrap_or(true);
+    let compress =
+        flag(options, &format!("{prefix}compress"), &format!("error reading {prefix}compress log option: "))?;
+    // A single file has nothing to compress; for a delivered log that counts only with the option.
+    let compress = compress.unwrap_or(prefix.is_empty() || max_file > 1);
     if compress && max_file < 2 {
         return Err(bad("compression cannot be enabled when max file count is 1"));
     }
-    Ok(LogOptions { driver: LogDriver::Local { max_size, max_file, compress } })
+    Ok((max_size, max_file, compress))
 }
 
 /// The option `mode` of every driver: output waits for the log. The other mode, a buffer that drops lines, is not here.
@@ -125,9 +148,21 @@ fn mode(options: &StringMap) -> Result<()> {
     }
 }
 
-/// The option `compress`; `before` begins the error's text.
-fn flag(options: &StringMap, before: &str) -> Result<Option<bool>> {
-    let Some(text) = options.get("compress") else { return Ok(None) };
+/// A driver that delivers. Its options `cache-...` bound the log as those of the driver local do.
+fn delivered(kind: &str, options: &StringMap) -> Result<LogOptions> {
+    coracle_ship::check(kind, options).map_err(|error| Error::invalid(error.0))?;
+    options.get("tag").map_or(Ok(()), |tag| super::tag::check_tag(tag))?;
+    for key in ["labels-regex", "env-regex"] {
+        pattern(options, key)?;
+    }
+    let (max_size, max_file, compress) = bounds(options, "cache-")?;
+    let readable = !options.get("cache-disabled").and_then(|text| parse_bool(text)).unwrap_or(false);
+    Ok(LogOptions { driver: LogDriver::Delivered { max_size, max_file, compress, readable } })
+}
+
+/// A truth value; `before` begins the error's text.
+fn flag(options: &StringMap, key: &str, before: &str) -> Result<Option<bool>> {
+    let Some(text) = options.get(key) else { return Ok(None) };
     let wrong = || bad(format!("{before}strconv.ParseBool: parsing {text:?}: invalid syntax"));
     parse_bool(text).map(Some).ok_or_else(wrong)
 }
@@ -163,6 +198,23 @@ fn pattern(options: &StringMap, key: &str) -> Result<Option<Regex>> {
 
 /// The attributes of every line in the container's log: the labels and variables that its options name, and its tag.
 pub(crate) fn log_attributes(facts: &TagFacts<'_>) -> Result<StringMap> {
+    let mut attributes = log_extras(facts)?;
+    let tag = facts.spec.host_config.log_config.config.get("tag");
+    let tag = tag.map_or(Ok(String::new()), |tag| tag_text(tag, facts))?;
+    if !tag.is_empty() {
+        attributes.insert("tag".to_owned(), tag);
+    }
+    Ok(attributes)
+}
+
+/// The tag of the lines that a container's driver delivers: without the option the first digits of the container's id.
+pub(crate) fn log_tag(facts: &TagFacts<'_>) -> Result<String> {
+    let tag = facts.spec.host_config.log_config.config.get("tag").map_or("", String::as_str);
+    tag_text(if tag.is_empty() { DEFAULT_TAG } else { tag }, facts)
+}
+
+/// The labels and variables that the container's options name.
+pub(crate) fn log_extras(facts: &TagFacts<'_>) -> Result<StringMap> {
     let spec = facts.spec;
     let options = &spec.host_config.log_config.config;
     let listed = |key: &str| options.get(key).map_or_else(Vec::new, |list| list.split(',').collect());
@@ -179,10 +231,6 @@ pub(crate) fn log_attributes(facts: &TagFacts<'_>) -> Result<StringMap> {
         if chosen(&names, &regex, key) {
             attributes.insert(key.to_owned(), value.to_owned());
         }
-    }
-    let tag = options.get("tag").map_or(Ok(String::new()), |tag| tag_text(tag, facts))?;
-    if !tag.is_empty() {
-        attributes.insert("tag".to_owned(), tag);
     }
     Ok(attributes)
 }

@@ -359,7 +359,7 @@ fn options_that_exclude_each_other() {
 fn what_is_not_built_is_refused_by_name() {
     let hosted = |host: Value| json!({"HostConfig": host});
     let rows = [
-        (hosted(json!({"LogConfig": {"Type": "syslog"}})), "LogConfig"),
+        (hosted(json!({"LogConfig": {"Type": "splunk"}})), "LogConfig"),
         (hosted(json!({"LogConfig": {"Config": {"tag": "{{json .}}"}}})), "LogConfig"),
     ];
     for (config, field) in rows {
@@ -998,6 +998,11 @@ fn log_configuration() {
         of(json!({"Type": "local", "Config": {"max-size": "1m", "max-file": "2", "compress": "false"}})),
         local(1_000_000, 2, false)
     );
+    let delivered =
+        |max_size, max_file, compress, readable| LogDriver::Delivered { max_size, max_file, compress, readable };
+    assert_eq!(of(json!({"Type": "journald"})), delivered(20_000_000, 5, true, true));
+    let bounds = json!({"cache-max-size": "1m", "cache-max-file": "1", "cache-disabled": "true"});
+    assert_eq!(of(json!({"Type": "syslog", "Config": bounds})), delivered(1_000_000, 1, false, false));
     defaults.log_driver = "none".into();
     let body = body(json!({"HostConfig": {"LogConfig": {"Type": "json-file"}}}));
     let spec = resolve(&body, &image(json!({})), ID, &[], &defaults).unwrap().0;

@@ -1,0 +1,34 @@
+//! The threads of the engine that deliver logs (`Options::ship_logs`).
+
+use crate::error::Result;
+use crate::kernel::fd::{eventfd, eventfd_signal};
+use crate::kernel::thread;
+use coracle_ship::shipper::{Spawn, run};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The file in the run directory by whose lock the programs of a root agree on one shipper.
+const LOCK: &str = "ship.lock";
+
+/// The delivery of one engine. Dropping it ends the threads: what they did not deliver stays owed.
+pub(crate) struct Shipper(Arc<OwnedFd>);
+
+impl Drop for Shipper {
+    fn drop(&mut self) {
+        eventfd_signal(self.0.as_fd());
+    }
+}
+
+impl Shipper {
+    /// Starts to deliver the logs of a root, as soon as no other program does.
+    pub(super) fn start(root: PathBuf, run_dir: &std::path::Path) -> Result<Shipper> {
+        let stop = Arc::new(eventfd()?);
+        let (held, lock) = (Arc::clone(&stop), run_dir.join(LOCK));
+        thread::spawn_worker("coracle-shipper", move || {
+            let spawn: Spawn = Box::new(|work| thread::spawn_worker("coracle-courier", work).is_ok());
+            run(&root, &lock, held, &spawn);
+        })?;
+        Ok(Shipper(stop))
+    }
+}

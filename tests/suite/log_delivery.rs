@@ -1,0 +1,213 @@
+//! Log drivers that deliver: real containers, real receivers.
+
+use crate::support::*;
+use coracle::model::*;
+use coracle::{Engine, ErrorKind, Options};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// An engine that delivers, with the busybox image.
+fn shipping() -> Root {
+    let root = Root::with(|options: &mut Options| options.ship_logs = true);
+    root.load(&busybox_archive());
+    root
+}
+
+fn logged(kind: &str, options: &Value) -> Value {
+    json!({ "HostConfig": { "LogConfig": { "Type": kind, "Config": options } } })
+}
+
+/// A rsyslogd, or a fluent server, that writes what it gets into a file. It ends with the test.
+struct Receiver {
+    dir: PathBuf,
+    port: u16,
+    program: Option<Child>,
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.stop();
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+impl Receiver {
+    fn new() -> Receiver {
+        let dir = temp_dir();
+        std::fs::create_dir_all(&dir).expect("a directory");
+        let bound = std::net::TcpListener::bind("127.0.0.1:0").and_then(|bound| bound.local_addr());
+        Receiver { dir, port: bound.expect("a free port").port(), program: None }
+    }
+
+    fn stop(&mut self) {
+        if let Some(mut program) = self.program.take() {
+            let _ = program.kill();
+            let _ = program.wait();
+        }
+    }
+
+    fn run(&mut self, command: &mut Command) {
+        let started = command.stdin(Stdio::null()).spawn();
+        self.program = Some(started.unwrap_or_else(|error| panic!("{command:?}: {error}: run tools/setup test")));
+        wait_for("the receiver", || std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok());
+    }
+
+    fn rsyslog(&mut self) {
+        let at = self.dir.display();
+        let text = format!(
+            "global(workDirectory=\"{at}\")\nmodule(load=\"imtcp\")\n\
+             input(type=\"imtcp\" port=\"{}\" address=\"127.0.0.1\")\n\
+             template(name=\"line\" type=\"string\" string=\"%pri%|%syslogtag%|%msg%\\n\")\n\
+             action(type=\"omfile\" file=\"{at}/out\" template=\"line\")\n",
+            self.port
+        );
+        std::fs::write(self.dir.join("conf"), text).expect("write");
+        let (conf, pid) = (self.dir.join("conf"), self.dir.join("pid"));
+        let _ = std::fs::remove_file(&pid);
+        self.run(Command::new("rsyslogd").arg("-n").arg("-f").arg(conf).arg("-i").arg(pid));
+    }
+
+    fn fluent(&mut self) {
+        let script = "const { FluentServer } = require('@fluent-org/logger');
+            const [port, out] = process.argv.slice(1), fs = require('fs');
+            const server = new FluentServer({ listenOptions: { port: Number(port), host: '127.0.0.1' } });
+            server.on('entry', (tag, time, record) => fs.appendFileSync(out, JSON.stringify([tag, record]) + '\\n'));
+            server.listen();";
+        let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/clients/node_modules");
+        let (port, out) = (self.port.to_string(), self.dir.join("out"));
+        self.run(Command::new("node").args(["-e", script, &port]).arg(out).env("NODE_PATH", modules));
+    }
+
+    fn out(&self) -> String {
+        std::fs::read(self.dir.join("out")).map(|text| String::from_utf8_lossy(&text).into_owned()).unwrap_or_default()
+    }
+}
+
+/// How far the delivery of a container's log is.
+fn delivery(root: &Root, id: &str) -> LogDelivery {
+    root.inspect(id).state.log_delivery.expect("State.LogDelivery")
+}
+
+fn settled(root: &Root, id: &str) -> LogDelivery {
+    root.wait_for("the delivery", || delivery(root, id).owed.lines == 0);
+    delivery(root, id)
+}
+
+// field: State.LogDelivery
+#[test]
+fn lines_reach_syslog_and_can_be_read_here() {
+    let (root, mut receiver) = (shipping(), Receiver::new());
+    receiver.rsyslog();
+    let address = format!("tcp://127.0.0.1:{}", receiver.port);
+    let mut more =
+        logged("syslog", &json!({ "syslog-address": address, "tag": "{{.Name}}", "syslog-facility": "local0" }));
+    more["Labels"] = json!({ "team": "a" });
+    let id = root.create("web", body(&["sh", "-c", "seq 1 500; echo problem >&2"], more));
+    assert_eq!(root.inspect(&id).state.log_delivery, None, "nothing is delivered before the first start");
+    root.start(&id);
+    assert_eq!(root.wait(&id), 0);
+    let all = settled(&root, &id);
+    assert_eq!((all.driver.as_str(), all.delivered, all.lost, all.last_error.as_str()), ("syslog", 501, 0, ""));
+    assert!(!all.last_delivered.is_empty());
+    root.wait_for("the lines", || receiver.out().lines().count() == 501);
+    let (lines, out) = ((1..=500).map(|n| format!("134|web[{}]:| {n}", std::process::id())), receiver.out());
+    let plain: Vec<&str> = out.lines().filter(|line| line.starts_with("134|")).collect();
+    assert_eq!(plain, lines.collect::<Vec<_>>());
+    assert!(out.contains("131|web[") && out.contains("| problem"));
+    let here = root.logs(&id);
+    assert_eq!((here.stdout.split(|byte| *byte == b'\n').count() - 1, here.stderr), (500, b"problem\n".to_vec()));
+}
+
+#[test]
+fn records_reach_fluentd_with_the_container_s_facts() {
+    let (root, mut receiver) = (shipping(), Receiver::new());
+    receiver.fluent();
+    let address = format!("127.0.0.1:{}", receiver.port);
+    let options =
+        json!({ "fluentd-address": address, "fluentd-request-ack": "true", "labels": "team", "env": "STAGE" });
+    let mut more = logged("fluentd", &options);
+    (more["Labels"], more["Env"]) = (json!({ "team": "a" }), json!(["STAGE=test"]));
+    let id = root.create("web", body(&["sh", "-c", "echo one; head -c 40000 /dev/zero | tr '\\0' x; echo"], more));
+    root.start(&id);
+    root.wait(&id);
+    assert_eq!(settled(&root, &id).delivered, 4);
+    root.wait_for("the records", || receiver.out().lines().count() == 4);
+    let out: Vec<Value> = receiver.out().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let wanted = json!([&id[..12], { "container_id": id, "container_name": "/web", "source": "stdout", "log": "one",
+        "team": "a", "STAGE": "test" }]);
+    assert_eq!(out[0], wanted);
+    let parts: Vec<_> = out[1..].iter().map(|one| (&one[1]["partial_ordinal"], &one[1]["partial_last"])).collect();
+    let texts = ["1", "2", "3"].map(|n| json!(n));
+    assert_eq!(parts, [(&texts[0], &json!("false")), (&texts[1], &json!("false")), (&texts[2], &json!("true"))]);
+}
+
+#[test]
+fn an_absent_receiver_holds_up_nothing_and_gets_all_later() {
+    let (root, mut receiver) = (shipping(), Receiver::new());
+    let address = format!("tcp://127.0.0.1:{}", receiver.port);
+    let script = "trap 'echo bye; exit 3' TERM; seq 1 20000; while :; do sleep 0.05; done";
+    let more = logged("syslog", &json!({ "syslog-address": address }));
+    let id = root.create("web", body(&["sh", "-c", script], more.clone()));
+    root.start(&id);
+    root.wait_for("the failure", || !delivery(&root, &id).last_error.is_empty());
+    root.wait_for("the output", || delivery(&root, &id).owed.lines == 20_000);
+    let now = delivery(&root, &id);
+    assert_eq!(now.last_error, "the receiver cannot be reached: Connection refused");
+    assert_eq!((now.delivered, now.lost), (0, 0));
+    root.engine.container_stop(&id, Some(30_000), Some(&soon())).expect("stop");
+    assert_eq!(root.inspect(&id).state.exit_code, 3);
+    // A removed container is owed to the receiver all the same.
+    root.engine.container_remove(&id, RemoveContainer::default(), Some(&soon())).expect("remove");
+    assert!(!root.dir.join("root/containers").join(&id).exists());
+    receiver.rsyslog();
+    root.wait_for("the lines", || receiver.out().lines().count() == 20_001);
+    assert!(receiver.out().lines().last().is_some_and(|line| line.ends_with("| bye")));
+    root.wait_for("the end of the delivery", || !outbox(&root, &id).exists());
+}
+
+fn outbox(root: &Root, id: &str) -> PathBuf {
+    root.dir.join("root/outbox").join(id)
+}
+
+#[test]
+fn another_program_s_container_is_delivered_once_a_program_delivers() {
+    let (root, mut receiver) = (Root::new(), Receiver::new());
+    receiver.rsyslog();
+    let more = logged("syslog", &json!({ "syslog-address": format!("tcp://127.0.0.1:{}", receiver.port) }));
+    let id = root.create("web", body(&["seq", "1", "300"], more));
+    root.start(&id);
+    root.wait(&id);
+    assert_eq!(delivery(&root, &id).owed.lines, 300);
+    for _ in 0..2 {
+        let mut options = options_at(&root.dir);
+        options.ship_logs = true;
+        let engine = Engine::open_with(options).expect("open the root again");
+        assert_eq!(settled(&root, &id).delivered, 300);
+        drop(engine);
+    }
+    root.wait_for("the lines", || receiver.out().lines().count() == 300);
+}
+
+#[test]
+fn wrong_options_of_drivers_are_refused_at_create() {
+    let root = Root::new();
+    for (kind, options, text) in [
+        ("syslog", json!({ "syslog-format": "x" }), "Invalid syslog format"),
+        ("syslog", json!({ "zz": "x" }), "unknown log opt 'zz' for syslog log driver"),
+        ("syslog", json!({ "tag": "{{.Nope}}" }), "can't evaluate field Nope"),
+        ("syslog", json!({ "cache-max-size": "x" }), "invalid value for cache-max-size: x"),
+        ("gelf", json!({}), "gelf-address is a required parameter"),
+        ("fluentd", json!({ "mode": "fast" }), "logger: logging mode not supported: fast"),
+        ("journald", json!({ "path": "x" }), "unknown log opt 'path' for journald log driver"),
+        ("etwlogs", json!({}), "etwlogs"),
+    ] {
+        let refused = root.try_create("", body(&["true"], logged(kind, &options))).expect_err(kind);
+        assert!(refused.message().contains(text), "{kind}: {refused}");
+        assert!(matches!(refused.kind(), ErrorKind::Invalid | ErrorKind::Unsupported), "{refused:?}");
+    }
+    let more = logged("syslog", &json!({ "syslog-address": "udp://127.0.0.1:9", "cache-disabled": "true" }));
+    let id = root.create("queue", body(&["true"], more));
+    let read = root.engine.container_logs(&id, &LogQuery::default(), Some(&soon()));
+    assert!(read.is_err_and(|error| error.message() == "configured logging driver does not support reading"));
+}
