@@ -4,6 +4,7 @@
 
 mod fluent;
 mod gelf;
+mod honesty;
 mod journal;
 mod rsyslog;
 mod world;
