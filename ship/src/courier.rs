@@ -19,6 +19,9 @@ use std::time::{Duration, Instant};
 
 /// So many bytes may be sent and not acknowledged: a limit for the memory of their places.
 const FLIGHT: u64 = 1 << 20;
+/// Acknowledged bytes are held back for so long, and so many of them: a receiver that resets the connection had not read
+/// all that its kernel took. One that ends it in order had.
+const HELD: (Duration, u64) = (Duration::from_secs(1), 1 << 20);
 /// The pause after a failure; it doubles up to the second one.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
 /// How often acknowledgements are looked for while some are awaited.
@@ -39,6 +42,8 @@ pub struct Courier {
     to: Destination,
     link: Option<Link>,
     flying: VecDeque<Flying>,
+    /// Acknowledged, since then, and not counted as delivered yet.
+    held: VecDeque<(Instant, Flying)>,
     sources: BTreeMap<u64, Source>,
     next: u64,
     watch: Option<Inotify>,
@@ -55,6 +60,7 @@ impl Courier {
             to,
             link: None,
             flying: VecDeque::new(),
+            held: VecDeque::new(),
             sources: BTreeMap::new(),
             next: 0,
             watch,
@@ -93,19 +99,30 @@ impl Courier {
                 if !over.is_empty() {
                     return Ok(over);
                 }
-                self.rest(wake, stop)?;
+                if let Err(problem) = self.rest(wake, stop) {
+                    self.give_up(problem, stop)?;
+                }
             }
-            Err(Problem::Stopped) => {
+            Err(problem) => self.give_up(problem, stop)?,
+        }
+        Ok(Vec::new())
+    }
+
+    /// After a failure: ends the connection and waits. Errors: the courier is to end.
+    fn give_up(&mut self, problem: Problem, stop: BorrowedFd<'_>) -> Result<(), Problem> {
+        match problem {
+            Problem::Stopped => {
                 self.settle();
-                return Err(Problem::Stopped);
+                self.release(true);
+                Err(Problem::Stopped)
             }
-            Err(Problem::Failed(fault, errno)) => {
+            Problem::Failed(fault, errno) => {
                 self.break_off(fault, errno);
                 pause(self.pause, stop)?;
                 self.pause = (self.pause * 2).min(PAUSES.1);
+                Ok(())
             }
         }
-        Ok(Vec::new())
     }
 
     /// A turn for each log that may have records; answers whether any had.
@@ -130,15 +147,16 @@ impl Courier {
             return Ok(());
         }
         let is_stream = matches!(self.to.manner, Manner::Stream | Manner::Answered);
-        match link.failure().filter(|_| is_stream) {
-            Some(_) if self.flying.is_empty() => {
-                // Nothing was on its way: the next batch connects again.
-                self.link = None;
-                Ok(())
-            }
-            Some(problem) => Err(problem),
-            None => Ok(()),
+        let Some(problem) = link.failure().filter(|_| is_stream) else { return Ok(()) };
+        if is_in_order(problem) {
+            self.release(true);
         }
+        if !self.flying.is_empty() || !self.held.is_empty() {
+            return Err(problem);
+        }
+        // Nothing was on its way: the next batch connects again.
+        self.link = None;
+        Ok(())
     }
 
     /// Sends one batch of a log; answers whether there was one.
@@ -150,7 +168,8 @@ impl Courier {
         if self.frames.frames.is_empty() {
             // Records that the driver leaves out. Those before them may be on their way.
             source.reading = turn.end();
-            if self.flying.iter().all(|flying| flying.source != at) {
+            let held = self.held.iter().map(|(_, flying)| flying);
+            if self.flying.iter().chain(held).all(|flying| flying.source != at) {
                 source.deliver(source.reading);
             }
             return Ok(true);
@@ -179,12 +198,25 @@ impl Courier {
         sent.map(|()| true)
     }
 
-    /// Moves the cursors over what is acknowledged.
+    /// Takes what is acknowledged, and moves the cursors over what was acknowledged long enough ago.
     fn settle(&mut self) {
-        let Some(link) = self.link.as_ref().filter(|_| !self.flying.is_empty()) else { return };
-        let acknowledged = link.acknowledged();
+        if let Some(link) = self.link.as_ref().filter(|_| !self.flying.is_empty()) {
+            let (acknowledged, now) = (link.acknowledged(), Instant::now());
+            while let Some(flying) = self.flying.pop_front_if(|flying| flying.end <= acknowledged) {
+                self.held.push_back((now, flying));
+            }
+        }
+        self.release(false);
+    }
+
+    /// Moves the cursors over held records: over those that are old or too many, or over all.
+    fn release(&mut self, all: bool) {
+        let last = self.held.back().map_or(0, |(_, flying)| flying.end);
+        let is_due = |since: &Instant, flying: &Flying| {
+            all || since.elapsed() >= HELD.0 || last.saturating_sub(flying.end) > HELD.1
+        };
         let mut places: BTreeMap<u64, Place> = BTreeMap::new();
-        while let Some(flying) = self.flying.pop_front_if(|flying| flying.end <= acknowledged) {
+        while let Some((_, flying)) = self.held.pop_front_if(|(since, flying)| is_due(since, flying)) {
             places.insert(flying.source, flying.place);
         }
         for (at, place) in places {
@@ -216,7 +248,9 @@ impl Courier {
     /// Ends the connection. Records that it did not bring are read again.
     fn break_off(&mut self, fault: Fault, errno: i32) {
         self.settle();
+        self.release(is_in_order(Problem::Failed(fault, errno)));
         self.flying.clear();
+        self.held.clear();
         self.link = None;
         for source in self.sources.values_mut() {
             source.fail(fault, errno);
@@ -230,13 +264,19 @@ impl Courier {
         let mut glance = GLANCE.0;
         while Instant::now() < until {
             let left = until.saturating_duration_since(Instant::now());
-            let time = if self.flying.is_empty() { left } else { glance };
+            let held = self.held.front().map_or(left, |(since, _)| HELD.0.saturating_sub(since.elapsed()).min(left));
+            let time = if self.flying.is_empty() { held } else { glance };
             glance = (glance * 2).min(GLANCE.1);
+            let waits = !self.flying.is_empty() || !self.held.is_empty();
             if self.sleep(time, wake, stop)? {
                 return Ok(());
             }
             self.settle();
             self.check_link()?;
+            if waits && self.flying.is_empty() && self.held.is_empty() {
+                // Logs of removed containers may be over now.
+                return Ok(());
+            }
         }
         self.sources.values_mut().for_each(|source| source.is_ready = true);
         Ok(())
@@ -286,6 +326,12 @@ impl Courier {
         }
         ids
     }
+}
+
+/// Whether the receiver ended the connection in order: after it had read all that its kernel acknowledged. Then the kernel
+/// answers data with `EPIPE`, and otherwise with a reset.
+fn is_in_order(problem: Problem) -> bool {
+    problem == Problem::Failed(Fault::Send, libc::EPIPE)
 }
 
 /// Waits for a time with a share of chance: couriers that lost one receiver do not come back all at once.

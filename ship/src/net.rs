@@ -134,7 +134,7 @@ impl Link {
         // A receiver that only closed its side is gone: no receiver of logs goes on like that.
         let mut byte = [0];
         match recv(self.socket.as_raw_fd(), &mut byte, MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT) {
-            Ok(0) => Some(Problem::Failed(Fault::Send, libc::ECONNRESET)),
+            Ok(0) => Some(Problem::Failed(Fault::Send, libc::EPIPE)),
             Err(Errno::EAGAIN | Errno::EINTR) | Ok(_) => {
                 self.is_silent().then_some(Problem::Failed(Fault::Send, libc::ETIMEDOUT))
             }

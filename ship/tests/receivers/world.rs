@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long a test waits for something that should come at once, on a busy machine.
-pub const SOON: Duration = Duration::from_secs(90);
+pub const SOON: Duration = Duration::from_secs(50);
 
 pub fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     let until = Instant::now() + SOON;
