@@ -134,7 +134,8 @@ fn bounds(options: &StringMap, prefix: &str) -> Result<(u64, u32, bool)> {
     Ok((max_size, max_file, compress))
 }
 
-/// The option `mode` of every driver: output waits for the log. The other mode, a buffer that drops lines, is not here.
+/// The option `mode` of drivers that keep the log here alone: output waits for the log. The other mode, a buffer that drops
+/// lines, is not here.
 fn mode(options: &StringMap) -> Result<()> {
     match options.get("mode").map_or("", String::as_str) {
         "" | "blocking" if options.contains_key("max-buffer-size") => {
