@@ -81,12 +81,16 @@ impl ErrorKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// A registry wants a user and a password, and the request has none.
+    #[cfg_attr(not(feature = "registry"), expect(dead_code, reason = "only registries and git servers cause it"))]
     NoCredentials,
     /// A registry does not know the repository.
+    #[cfg_attr(not(feature = "registry"), expect(dead_code, reason = "only registries and git servers cause it"))]
     NameUnknown,
     /// A registry knows the repository, but not the manifest.
+    #[cfg_attr(not(feature = "registry"), expect(dead_code, reason = "only registries and git servers cause it"))]
     ManifestUnknown,
     /// A git server does not have the commit.
+    #[cfg_attr(not(feature = "registry"), expect(dead_code, reason = "only registries and git servers cause it"))]
     CommitUnknown,
     /// The next stage of a pipeline ended, and has the error that says why.
     HungUp,
