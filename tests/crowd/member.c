@@ -1,4 +1,4 @@
-/* member ROOT RUN SECONDS SEED OUT: one program of the crowd (tests/suite/crowd.rs), by the C interface: random calls on the
+/* member ROOT RUN SECONDS SEED OUT: one program of the crowd (tests/suite/container_crowd.rs), by the C interface: random calls on the
  * same few containers. OUT gets, as JSON, how many calls of each kind changed something. */
 #include "coracle.h"
 

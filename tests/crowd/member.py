@@ -1,4 +1,4 @@
-"""member.py LIBRARY|SOCKET ROOT RUN SECONDS SEED OUT: one program of the crowd (tests/suite/crowd.rs), by the library in this
+"""member.py LIBRARY|SOCKET ROOT RUN SECONDS SEED OUT: one program of the crowd (tests/suite/container_crowd.rs), by the library in this
 process or by the socket of `coracle serve`: random calls on the same few containers. OUT gets, as JSON, how many calls of
 each kind changed something."""
 

@@ -2,7 +2,7 @@
 
 use crate::docker_cli::Served;
 use crate::http::{ask, whole};
-use crate::many::{monitor_of, spawn_worker};
+use crate::roots_engines::{monitor_of, spawn_worker};
 use crate::support::ended::busy;
 use crate::support::*;
 use coracle::model::*;

@@ -1,6 +1,6 @@
 //! Devices of the Container Device Interface: `DeviceRequests` of the driver `cdi`.
 
-use crate::later_fields::ask;
+use crate::container_later_fields::ask;
 use crate::support::*;
 use coracle::ErrorKind;
 use coracle_http::Router;

@@ -94,7 +94,8 @@ fn checks_go_on_while_no_program_is_there() {
     let script = "trap 'exit 0' TERM; while :; do sleep 0.05; done";
     let check = json!({ "Test": ["CMD-SHELL", "test ! -e /sick"], "Interval": 50 * MS, "Retries": 1 });
     let id = root.create("survivor", body(&["sh", "-c", script], json!({ "Healthcheck": check })));
-    let starter = super::many::spawn_worker("start-and-vanish", &root, 0).wait().expect("wait for the starter");
+    let starter =
+        super::roots_engines::spawn_worker("start-and-vanish", &root, 0).wait().expect("wait for the starter");
     assert!(!starter.success(), "the starter was to be killed");
     wait_for_health(&root, &id, "healthy");
     // No program of this root does anything, and still:

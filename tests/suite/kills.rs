@@ -3,7 +3,7 @@
 //!
 //! A run takes a few; `CORACLE_KILLS=N` in the environment sets how many, and 50 containers.
 
-use crate::many::{kill_monitor, spawn_worker};
+use crate::roots_engines::{kill_monitor, spawn_worker};
 use crate::support::*;
 use coracle::model::*;
 use coracle::{AttachOptions, Engine, Io};

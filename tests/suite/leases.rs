@@ -1,7 +1,7 @@
 //! Containers that end with their host program, or with the last holder of their lease.
 
 use crate::cli;
-use crate::many::has_ended;
+use crate::roots_engines::has_ended;
 use crate::support::*;
 use coracle::model::*;
 use coracle::{Engine, ErrorKind};

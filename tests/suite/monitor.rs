@@ -63,7 +63,7 @@ fn a_client_that_takes_no_answers_is_let_go() {
     }
     assert!(begun.elapsed() < SOON, "the monitor kept a client that takes no answers");
     assert_eq!(root.exec(&id, &["echo", "still here"]).ok(), "still here");
-    rests(super::many::monitor_of(&root, &id));
+    rests(super::roots_engines::monitor_of(&root, &id));
 }
 
 /// The monitor's answer to an exec of this plan without streams.
@@ -123,7 +123,7 @@ fn output_that_nobody_takes_costs_nothing() {
         let exec = root.engine.exec_create(&id, &serde_json::from_value(config).expect("a body")).expect("exec");
         let _session = root.engine.exec_start(&exec, Some(Io::default()), Some(&soon())).expect("exec start");
         std::thread::sleep(Duration::from_millis(300));
-        rests(super::many::monitor_of(&root, &id));
+        rests(super::roots_engines::monitor_of(&root, &id));
     }
 }
 
@@ -143,7 +143,7 @@ fn a_worker_that_dies_is_replaced_and_no_line_is_lost_uncounted() {
     let log = json!({ "HostConfig": { "LogConfig": { "Type": "json-file", "Config": { "max-size": "16k", "max-file": "40" } } } });
     let id = root.create("bereft", body(&["sh", "-c", &script], log));
     root.start(&id);
-    let (first, monitor) = (root.pid(&id), super::many::monitor_of(&root, &id));
+    let (first, monitor) = (root.pid(&id), super::roots_engines::monitor_of(&root, &id));
     for _ in 0..6 {
         let worker = worker_of(monitor);
         kill(worker);
@@ -168,7 +168,7 @@ fn worker_name(pid: i32) -> bool {
 fn a_worker_ends_with_its_launcher() {
     let root = Root::new();
     let id = root.sleeper("both");
-    let monitor = super::many::monitor_of(&root, &id);
+    let monitor = super::roots_engines::monitor_of(&root, &id);
     let worker = worker_of(monitor);
     kill(monitor);
     wait_for("the worker's end", || !worker_name(worker));
@@ -202,7 +202,7 @@ fn a_client_that_does_not_read_costs_no_time() {
     let id = root
         .create("blocked", body(&["sh", "-c", script], json!({ "HostConfig": { "LogConfig": { "Type": "none" } } })));
     let started = root.engine.container_start(&id, Some(Io::default()), Some(&soon())).expect("start");
-    let monitor = super::many::monitor_of(&root, &id);
+    let monitor = super::roots_engines::monitor_of(&root, &id);
     std::thread::sleep(Duration::from_millis(100));
     rests(monitor);
     drop(started);
@@ -221,7 +221,7 @@ fn a_process_that_does_not_read_costs_no_time() {
     op.set_timeout(Some(Duration::from_millis(300)));
     // Until the other side accepts no more.
     while attached.write(&[b'x'; 65536], Some(&op)).is_ok() {}
-    let monitor = super::many::monitor_of(&root, &id);
+    let monitor = super::roots_engines::monitor_of(&root, &id);
     rests(monitor);
     drop(attached);
     rests(monitor);
@@ -276,7 +276,7 @@ fn a_process_that_may_not_exit_ends_all_the_same() {
     assert!(error.message().contains("no such file"), "{error}");
     let id = root.create("up", body(&["sleep", "1000"], host(json!({}))));
     root.start(&id);
-    let monitor = crate::many::monitor_of(&root, &id);
+    let monitor = crate::roots_engines::monitor_of(&root, &id);
     let exec = |program: &str| {
         let exec: ExecConfig = serde_json::from_value(json!({ "Cmd": [program, "1000"] })).expect("an exec");
         let exec = root.engine.exec_create(&id, &exec).expect("create an exec");
@@ -290,7 +290,7 @@ fn a_process_that_may_not_exit_ends_all_the_same() {
     assert_eq!(exec("sleep"), Ok(()));
     let other = root.create("guest", body(&["sleep", "1000"], host(json!({ "PidMode": format!("container:{id}") }))));
     root.start(&other);
-    for (monitor, most) in [(monitor, 3), (crate::many::monitor_of(&root, &other), 2)] {
+    for (monitor, most) in [(monitor, 3), (crate::roots_engines::monitor_of(&root, &other), 2)] {
         wait_for("the helpers to be gone", || children_of(monitor).len() == most);
     }
     root.engine.container_kill(&other, None, None).expect("kill");

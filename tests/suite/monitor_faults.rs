@@ -4,7 +4,7 @@
 //! With `CORACLE_TORTURE` in the environment the calls of a monitor from its container's first line to its end
 //! are refused, each with every error.
 
-use crate::many::monitor_of;
+use crate::roots_engines::monitor_of;
 use crate::support::*;
 use coracle::model::*;
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! Fields of endpoints that versions of the API after 1.24 brought: options, priorities, names.
 
-use crate::later_fields::ask;
+use crate::container_later_fields::ask;
 use crate::network::World;
 use crate::support::*;
 use coracle::ErrorKind;

@@ -3,8 +3,8 @@
 
 use crate::docker_cli::Served;
 use crate::http::{UPGRADE, ask, whole};
-use crate::many::spawn_worker;
 use crate::oracle::{call_bytes, document};
+use crate::roots_engines::spawn_worker;
 use crate::support::ended::busy;
 use crate::support::world::World;
 use crate::support::*;

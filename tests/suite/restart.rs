@@ -36,7 +36,8 @@ fn waits(root: &Root) -> Vec<i64> {
 fn failures_are_tried_again_while_no_program_is_there() {
     let root = Root::new();
     let id = root.create("survivor", body(&["sh", "-c", "echo run; exit 5"], policy("on-failure", 3)));
-    let starter = super::many::spawn_worker("start-and-vanish", &root, 0).wait().expect("wait for the starter");
+    let starter =
+        super::roots_engines::spawn_worker("start-and-vanish", &root, 0).wait().expect("wait for the starter");
     assert!(!starter.success(), "the starter was to be killed");
     // 100, 200 and 400 ms, and nobody asks an engine: the monitor's socket goes with the last attempt.
     let socket = root.dir.join("run/c").join(&id).join("ctl");
@@ -60,14 +61,14 @@ fn logs_rotate_and_processes_are_reaped_while_no_program_is_there() {
     let id = root
         .create("survivor", body(&["sh", "-c", script], json!({ "HostConfig": { "LogConfig": log, "Init": true } })));
     for order in ["start-and-vanish", "exec-and-vanish"] {
-        let worker = super::many::spawn_worker(order, &root, 0).wait().expect("wait for the program");
+        let worker = super::roots_engines::spawn_worker(order, &root, 0).wait().expect("wait for the program");
         assert!(!worker.success(), "it was to be killed");
     }
     // No call reaches an engine: the log's file shows when the last line is there.
     let dir = root.dir.join("root/containers").join(&id);
     let log = dir.join(format!("{id}-json.log"));
     wait_for("the last line", || std::fs::read_to_string(&log).is_ok_and(|text| text.contains("line 3000\\n")));
-    let monitor = super::many::monitor_of(&root, &id);
+    let monitor = super::roots_engines::monitor_of(&root, &id);
     let (first, worker) = (root.pid(&id), worker_of(monitor));
     let others = || children_of(monitor).into_iter().filter(|pid| *pid != worker).collect::<Vec<_>>();
     wait_for("exec'd processes to be reaped", || others() == [first]);
@@ -142,7 +143,7 @@ pub(crate) fn reboot(root: &mut Root, restart_containers: bool) {
     let all = root.engine.container_list(&ListContainers::default()).expect("list");
     let pids: Vec<i32> = all.iter().map(|c| root.inspect(&c.id).state.pid).filter(|&pid| pid > 0).collect();
     for container in &all {
-        super::many::kill_monitor(root, &container.id);
+        super::roots_engines::kill_monitor(root, &container.id);
     }
     wait_for("the end of everything", || {
         pids.iter().all(|pid| !std::path::Path::new(&format!("/proc/{pid}")).exists())

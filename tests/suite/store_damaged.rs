@@ -1,7 +1,7 @@
 //! Containers whose stored document is damaged: they are shown with the reason, nothing is done with them, and a removal by
 //! force frees all that can be found from the id.
 
-use crate::many::kill_monitor;
+use crate::roots_engines::kill_monitor;
 use crate::support::*;
 use coracle::ErrorKind;
 use coracle::model::*;

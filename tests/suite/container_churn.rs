@@ -5,7 +5,7 @@
 //! `CORACLE_TORTURE=SECONDS` in the environment sets how long, `CORACLE_SEED` what the choices begin with; a plain run
 //! takes a few seconds. It runs in a process of its own, whose descriptors and threads are counted.
 
-use crate::many::spawn_worker;
+use crate::roots_engines::spawn_worker;
 use crate::support::*;
 use coracle::model::*;
 use coracle::{AttachOptions, Changed, Engine, Error, ErrorKind, Io, Op};

@@ -98,7 +98,7 @@ pub(crate) const WORKER: &str = "CORACLE_SUITE_WORKER";
 
 pub(crate) fn spawn_worker(command: &str, root: &Root, number: usize) -> std::process::Child {
     Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", "many::worker", "--nocapture", "--test-threads=1"])
+        .args(["--exact", "roots_engines::worker", "--nocapture", "--test-threads=1"])
         .env(WORKER, format!("{command} {} {number}", root.dir.display()))
         .stdout(std::process::Stdio::null())
         .spawn()
@@ -126,8 +126,12 @@ fn worker() {
                 }
             }
         }
-        "crowd" => crate::crowd::program(&engine, std::path::Path::new(dir), number.parse().expect("a number")),
-        "churn" => crate::churn::program(&engine, std::path::Path::new(dir), number.parse().expect("a number")),
+        "crowd" => {
+            crate::container_crowd::program(&engine, std::path::Path::new(dir), number.parse().expect("a number"))
+        }
+        "churn" => {
+            crate::container_churn::program(&engine, std::path::Path::new(dir), number.parse().expect("a number"))
+        }
         "busy" => crate::kills::program(&engine, number.parse().expect("a number")),
         "commits" => crate::races::commits(&engine),
         "start-all" => crate::kills::start_all(&engine),

@@ -4,7 +4,7 @@
 //!
 //! `CORACLE_TORTURE=SECONDS` in the environment sets how long; a plain run takes a few seconds.
 
-use crate::many::{WORKER, spawn_worker};
+use crate::roots_engines::{WORKER, spawn_worker};
 use crate::support::*;
 use coracle::model::*;
 use coracle::{Changed, Engine, ErrorKind};

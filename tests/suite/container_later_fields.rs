@@ -257,7 +257,7 @@ fn binds_are_read_only_as_far_as_they_were_asked_to_be() {
     // Mounts of its own, which no other container sees.
     const INNER: &str = "CORACLE_READ_ONLY_BINDS";
     if std::env::var_os(INNER).is_none() {
-        let own_name = "later_fields::binds_are_read_only_as_far_as_they_were_asked_to_be";
+        let own_name = "container_later_fields::binds_are_read_only_as_far_as_they_were_asked_to_be";
         return in_a_mount_namespace("private", own_name, &[(INNER, std::path::Path::new("1"))]);
     }
     let root = Root::new();

@@ -14,7 +14,7 @@ const MACHINE: &str = "CORACLE_SUITE_FULL";
 #[test]
 fn a_full_disk_can_be_freed() {
     let dir = temp_dir();
-    in_a_mount_namespace("private", "full::machine", &[(MACHINE, &dir)]);
+    in_a_mount_namespace("private", "store_disk_full::machine", &[(MACHINE, &dir)]);
     std::fs::remove_dir_all(&dir).expect("clean up");
 }
 

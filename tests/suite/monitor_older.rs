@@ -302,7 +302,7 @@ fn policies_logs_and_a_killed_monitor() {
         assert_eq!(next_line(&mut log).expect("a line").data, b"ready\n");
         let detail = now.container_inspect(&id, false).expect("inspect");
         assert_eq!((detail.state.status.as_str(), detail.state.health), ("running", None));
-        super::many::kill_monitor(root, &id);
+        super::roots_engines::kill_monitor(root, &id);
         drop(older);
         wait_for("its end", || now.container_inspect(&id, false).expect("inspect").state.status == "exited");
         assert!(now.container_inspect(&id, false).expect("inspect").state.error.contains("monitor was killed"));
