@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_parsed_is_checked_too() {
+    fn a_check_refuses_values_that_no_parser_read() {
         let remap = UsernsRemap { uid: 100_000, gid: 100_000, count: 65_536 };
         remap.check((5, 19)).unwrap();
         let old = remap.check((5, 15)).unwrap_err();

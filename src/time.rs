@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused() {
+    fn the_parser_refuses_malformed_times() {
         for text in [
             "",
             "2026-11-21",

@@ -10,6 +10,8 @@ mod circles;
 mod figures;
 #[path = "tidy/maps.rs"]
 mod maps;
+#[path = "tidy/names.rs"]
+mod names;
 #[path = "tidy/prose.rs"]
 mod prose;
 
@@ -674,6 +676,24 @@ fn comment_of(text: &str, name: &str) -> Option<String> {
 
 fn project() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The files below a folder whose name ends so; not those of builds and of packages of others.
+fn files_below(dir: &Path, end: &str) -> Vec<PathBuf> {
+    let (mut found, mut folders) = (Vec::new(), vec![dir.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("read a folder of the project").flatten() {
+            let (path, name) = (entry.path(), entry.file_name());
+            match path.is_dir() {
+                true if ["target", "node_modules"].iter().any(|built| name == *built) => {}
+                true => folders.push(path),
+                false if name.to_string_lossy().ends_with(end) => found.push(path),
+                false => {}
+            }
+        }
+    }
+    found.sort();
+    found
 }
 
 /// The Rust files below a folder that are not tests.

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_here_is_named() {
+    fn errors_name_the_unsupported_parameter() {
         for zero in ["", "checkpoint=", "checkpoint", "x=1"] {
             checked("POST", "/containers/x/start", zero).unwrap();
         }

@@ -843,7 +843,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_refused_by_its_name_unless_it_is_zero() {
+    fn the_reader_refuses_unknown_fields_by_name_unless_the_value_is_zero() {
         let said = |value: &str| {
             let text = format!("{{\"Image\":\"i\",\"HostConfig\":{{\"capabilities\":{value}}}}}");
             read(text.as_bytes(), &CREATE).map(|node| json::to_value(&node))

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_a_process_is_no_field() {
+    fn a_name_of_a_process_moves_no_field() {
         let stat = b"17 (a) 1 2 (b) S 5 6 7 8 9 4";
         assert_eq!((stat_field(stat, 4), stat_field(stat, 9)), (5, 4));
         assert_eq!(

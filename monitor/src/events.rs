@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_does_not_fit_is_no_record() {
+    fn an_event_that_does_not_fit_makes_no_record() {
         let mut buffer = [0; 64];
         let mut writer = Writer::new(&mut buffer);
         of_volume(&mut writer, b"mount", &[b'x'; 64]);

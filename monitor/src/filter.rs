@@ -227,7 +227,7 @@ mod tests {
 
     #[cfg(target_arch = "x86_64")]
     #[test]
-    fn what_leads_to_the_host_is_on_no_list() {
+    fn no_list_has_a_call_that_leads_to_the_host() {
         let calls = [
             ("open", 2),
             ("execve", 59),

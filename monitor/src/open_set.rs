@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_none_or_too_large_is_no_member() {
+    fn a_set_refuses_numbers_beyond_its_range() {
         assert_eq!(gaps(&[-1, 7]), [(3, 6), (8, u32::MAX)]);
         assert_eq!(gaps(&[4, 1000]), [(3, 3), (5, u32::MAX)], "the set has 128 numbers");
         let mut memory = [0; 1];

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bytes_are_no_report() {
+    fn the_reader_refuses_other_bytes() {
         assert_eq!(Report::from_bytes(&[0; REPORT_LEN]), None);
         assert_eq!(Report::from_bytes(&[0xff; REPORT_LEN]), None);
     }

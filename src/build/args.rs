@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_given_wins_where_it_is_allowed() {
+    fn a_given_argument_wins_where_the_file_allows_the_argument() {
         let given = BTreeMap::from([
             ("a".to_owned(), Some("given".to_owned())),
             ("http_proxy".to_owned(), Some("p".to_owned())),

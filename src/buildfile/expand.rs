@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn what_values_become_is_bounded() {
+    fn a_budget_bounds_expanded_values() {
         let budget = Budget::new();
         let value = "x".repeat(1000);
         let expander =

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_damaged_document_stays_what_can_be_read() {
+    fn a_damaged_document_keeps_its_readable_parts() {
         let found = salvage(r#"{"path":"sh","args":"none","config":5,"cgroup_parent":"/own"}"#);
         assert_eq!((found.path.as_str(), found.args.len(), found.cgroup_parent.as_str()), ("sh", 0, "/own"));
         assert_eq!(salvage("{\"half"), Spec::default());

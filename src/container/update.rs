@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_stays() {
+    fn an_update_keeps_omitted_resources() {
         let now = Resources { memory: 64 * MB, memory_swap: 128 * MB, cpu_shares: 5, ..Resources::default() };
         let (merged, change) = merged(now.clone(), Resources { cpuset_cpus: "0".into(), ..Resources::default() });
         assert_eq!(merged, Resources { cpuset_cpus: "0".into(), ..now });

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_wrong_option() {
         let wrong = |change: fn(&mut Options)| {
             let mut options = Options::new("/nowhere");
             options.check().unwrap();

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_may_look_into_is_narrowed_or_refused() {
+    fn open_narrows_or_refuses_a_directory_that_others_may_read() {
         let dir = std::env::temp_dir().join(format!("coracle-dirs-{}", std::process::id()));
         let set = |mode| std::fs::set_permissions(&dir, Permissions::from_mode(mode)).unwrap();
         let mode = || std::fs::metadata(&dir).unwrap().mode() & 0o7777;

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_that_holds_the_magic_is_no_record() {
+    fn a_reader_passes_over_the_magic_in_a_payload() {
         let payload = format!("{{\"a\":\"{}\"}}", "1TVE0000111122223333".repeat(40));
         let record = frame(payload.as_bytes()).unwrap();
         assert_eq!(find(&record), Found::Record { payload: payload.as_bytes(), end: record.len() });

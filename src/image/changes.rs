@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_wrong_change() {
         assert_eq!(refused("foo bar"), "foo is not a valid change command");
         assert_eq!(refused("RUN x"), "run is not a valid change command");
         assert_eq!(refused("EXPOSE 70000"), "Invalid containerPort: 70000");

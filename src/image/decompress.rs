@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_flipped_is_an_error() {
+    fn a_cut_or_a_flipped_bit_is_an_error() {
         let text: Vec<u8> = (0..40_000u32).flat_map(|i| (i * i).to_le_bytes()).collect();
         let whole = gzip(&text);
         assert!(read(&whole[..whole.len() - 9]).is_err());

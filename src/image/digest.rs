@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_digest_is_refused() {
+    fn the_parser_refuses_malformed_digests() {
         let upper = EMPTY.to_uppercase();
         let odd = EMPTY.replace("e3b0", "../x");
         for text in ["", "sha256:", "sha256:../../x", "md5:00", &EMPTY[..70], &upper, &odd, &EMPTY[7..]] {

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_grammar_does_not_have_is_refused() {
+    fn the_parser_refuses_references_outside_the_grammar() {
         let long = format!("{}/x", "a".repeat(255));
         let tag = format!("a:{}", "t".repeat(129));
         for text in [

@@ -295,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sealed_stays_as_it_is() {
+    fn a_sealed_file_keeps_its_content() {
         for purpose in [Sealed::Program, Sealed::Data] {
             let memfd = sealed_memfd("test", b"content", purpose).unwrap();
             let seals = nix::fcntl::fcntl(&memfd, nix::fcntl::FcntlArg::F_GET_SEALS).unwrap();

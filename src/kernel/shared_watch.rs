@@ -115,7 +115,7 @@ mod tests {
     use crate::op::{Ready, wait_fd};
 
     #[test]
-    fn whoever_looks_first_tells_the_others() {
+    fn the_first_looker_tells_the_others() {
         let path = std::env::temp_dir().join(format!("coracle-shared-watch-{}", std::process::id()));
         std::fs::write(&path, "").unwrap();
         let shared = Arc::new(SharedWatch::new(&[(&path, AddWatchFlags::IN_MODIFY)]).unwrap().unwrap());

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_has_a_bound_that_names_the_lock_and_ends_with_the_operation() {
+    fn a_wait_names_the_lock_at_its_bound_and_ends_with_the_operation() {
         let never = || Ok(None::<()>);
         let error = wait_for("the lock of a test", Duration::from_millis(30), None, never).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Timeout);

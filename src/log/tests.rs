@@ -167,7 +167,7 @@ fn rotated_files_are_read_oldest_first() {
 }
 
 #[test]
-fn what_rotation_deleted_unread_is_counted() {
+fn a_reader_counts_lines_that_rotation_deleted_unread() {
     for keep in [1, 2, 3] {
         let mut log = Log::new();
         let mut early = log.open(&follow());
@@ -470,7 +470,7 @@ fn a_stream_answers_to_its_operation_and_its_timeout() {
 }
 
 #[test]
-fn a_log_that_is_no_file_is_refused() {
+fn a_log_refuses_a_path_to_another_kind_of_file() {
     let log = Log::new();
     std::os::unix::fs::symlink("/etc/passwd", log.path()).unwrap();
     assert!(LogStream::open(log.path(), &LogQuery::default(), Box::new(|| true)).is_err());

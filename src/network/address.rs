@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_checked() {
+    fn a_decision_checks_the_requested_pools() {
         let refused = |config: Vec<IpamPool>| decide(&ipam(config), false, &[subnet("10.9.0.0/16")], &[]).unwrap_err();
         assert_eq!(refused(vec![pool("bad", "")]).message(), "Invalid subnet bad : invalid CIDR address: bad");
         assert_eq!(refused(vec![pool("10.9.1.0/24", "")]).http_status(), 403);

@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_registry_says_is_one_line() {
+    fn words_of_a_registry_become_one_line() {
         assert_eq!(harmless("a\nb\u{1b}[31m"), "a b [31m");
         assert_eq!(harmless(&"x".repeat(1000)).len(), 400);
     }

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_refused_without_being_repeated() {
+    fn the_parser_refuses_malformed_urls_and_does_not_repeat_the_url() {
         for bad in ["", "x", "ftp://h/", "http://", "http://u:secret@h/", "http://h/a b", "https:///x"] {
             let error = Url::parse(bad).unwrap_err();
             assert!(!error.message().contains("secret"), "{error}");

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mounted() {
+    fn options_choose_the_source_of_the_mount() {
         assert_eq!(source(&map(&[])).unwrap(), None);
         assert_eq!(source(&map(&[("type", ""), ("device", ""), ("o", "")])).unwrap(), None);
         let bind = source(&map(&[("type", "none"), ("device", "/srv"), ("o", "bind,ro")])).unwrap().unwrap();

@@ -20,7 +20,7 @@ fn is_on() -> bool {
 /// masks. Its exec'd processes try, too.
 // attack: R11 wall apparmor-label
 #[test]
-fn who_may_mount_shows_no_unmasked_files_of_the_kernel() {
+fn a_container_that_may_mount_does_not_unmask_files_of_the_kernel() {
     if !is_on() {
         return;
     }

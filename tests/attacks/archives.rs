@@ -165,7 +165,7 @@ fn extended_headers_have_one_bound() {
 
 // attack: 69, R5 wall archive-directories
 #[test]
-fn what_directories_get_at_the_end_lies_on_the_disk() {
+fn pending_attributes_of_directories_lie_on_the_disk() {
     let at = Measured::new();
     at.root.create("box", body(&["true"], json!({})));
     at.taken(SMALL, IMPORT, hostile::directories(600, 60 << 10));
@@ -243,7 +243,7 @@ fn documents_of_many_values_are_refused() {
 
 // attack: R9 wall build-words
 #[test]
-fn what_variables_of_a_build_file_become_is_bounded() {
+fn a_budget_bounds_the_variables_of_a_build_file() {
     let at = Measured::new();
     let file = |lines: &[String]| format!("FROM scratch\n{}\n", lines.join("\n"));
     let build = |lines: &[String]| hostile::context(&file(lines));
@@ -541,7 +541,7 @@ fn an_image_says_nothing_of_rights() {
 /// Data that expands without end, compressed once and twice: it ends at a budget, costs little and leaves nothing.
 // attack: 60 wall archive-swelling
 #[test]
-fn what_swells_without_end_is_given_up() {
+fn a_budget_ends_data_that_swell_without_end() {
     let at = Measured::new();
     // A frame of blocks that are one byte each, 128 KiB long: 8 GiB and a bit.
     let block = (128 << 10 << 3u32) | 2;

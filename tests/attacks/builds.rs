@@ -25,7 +25,7 @@ fn build(root: &Root, file: &str, context: Tar) -> Result<String, String> {
 // attack: 34, 105 wall build-paths
 // attack: 96 wall ignore-files
 #[test]
-fn what_a_build_copies_stays_in_its_image() {
+fn copies_of_a_build_stay_in_its_image() {
     let root = Root::new();
     let canary = Canary::new(&root);
     let layer = Tar::new().symlink("absolute", &canary.path("")).symlink("climbing", &canary.climb(""));
@@ -76,7 +76,7 @@ fn told(root: &Root, how: &BuildImage, file: &str, context: Tar) -> (coracle::Re
 /// itself.
 // attack: 106 wall build-cache
 #[test]
-fn what_was_loaded_is_no_cache_of_a_build() {
+fn a_build_takes_no_loaded_image_as_cache() {
     let root = Root::new();
     let file = "FROM busybox\nRUN echo own > /made\n";
     // The result of a build of that file, on another machine.
@@ -299,7 +299,7 @@ fn nothing_is_made_in_a_directory_that_others_write() {
 /// Documents inside the build file are not files of the context, nor of the next step's.
 // attack: 107 wall documents-apart
 #[test]
-fn documents_of_a_build_file_are_no_files_of_its_context() {
+fn a_context_does_not_have_the_documents_of_a_build_file() {
     let root = Root::new();
     let file = "FROM busybox\nCOPY <<secret /one/\ns3cr3t\nsecret\nCOPY . /all/\nRUN ls -A /all /one > /list\n";
     let (built, _) = told(&root, &BuildImage::default(), file, Tar::new().file("f", b"f"));

@@ -351,7 +351,7 @@ fn tcp_without_tls_is_served_only_where_that_is_said() {
 
 // attack: 126, R10 wall client-certificates
 #[test]
-fn who_has_no_certificate_of_the_authority_gets_nothing() {
+fn a_client_without_a_certificate_of_the_authority_gets_nothing() {
     let dir = temp_dir();
     set_mode(&dir, 0o755);
     let served = Served::with_tls(&dir);

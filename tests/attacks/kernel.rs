@@ -150,7 +150,7 @@ fn calls_that_reach_deep_into_the_kernel_are_refused() {
 // attack: 154 wall seccomp-x32
 // attack: 154 wall seccomp-default
 #[test]
-fn there_is_no_x32_in_a_container() {
+fn the_filter_of_a_container_refuses_calls_of_x32() {
     let root = Root::new();
     let results = calls(&root, "x32", json!({}));
     assert!(results.values().all(|result| result == "38"), "{results:?}");

@@ -486,7 +486,7 @@ fn malformed_manifests_are_errors() {
 /// A manifest names content by digests: nothing else is asked for, nor becomes a path.
 // attack: 58 wall digests-read
 #[test]
-fn what_is_no_digest_is_no_name_of_content() {
+fn a_manifest_with_malformed_digests_names_no_content() {
     let root = Root::empty();
     let image = Stock::new(b"f").manifest;
     let hex = "1".repeat(64);

@@ -129,7 +129,7 @@ fn an_image_whose_kernel_directories_are_links_is_refused() {
 
 // attack: 16, 20 wall null-device
 #[test]
-fn a_false_null_device_is_no_stream() {
+fn a_start_refuses_a_false_null_device() {
     let (root, canary) = with_canary();
     let dev = root.dir.join("dev");
     let start = || outcome(&root, &["true"], host(json!({ "Binds": [format!("{}:/dev", dev.display())] })));
@@ -154,7 +154,7 @@ fn a_false_null_device_is_no_stream() {
 
 // attack: 3 wall resolve-in-root
 #[test]
-fn a_descriptor_is_no_working_directory() {
+fn a_start_refuses_a_descriptor_as_working_directory() {
     let root = Root::new();
     let mut layer = Tar::new();
     for number in 3..24 {

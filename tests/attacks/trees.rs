@@ -101,7 +101,7 @@ fn immutable_files_of_a_volume_go_with_it() {
 // attack: R3 wall opens-regardless
 // attack: R3 wall flags-lifted
 #[test]
-fn what_cannot_be_removed_keeps_nobody_from_opening() {
+fn an_open_succeeds_beside_a_tree_that_cannot_be_removed() {
     let root = Root::new();
     let _freed = Freed(root.dir.clone());
     with_immutable_file(&root);
@@ -128,8 +128,8 @@ fn what_cannot_be_removed_keeps_nobody_from_opening() {
 /// Mounts in a removed tree stay whole, and everything else is removed.
 // attack: R3 wall opens-regardless
 #[test]
-fn what_is_mounted_in_a_tree_is_not_removed_with_it() {
-    const NAME: &str = "trees::what_is_mounted_in_a_tree_is_not_removed_with_it";
+fn a_removal_keeps_the_mounts_in_a_tree() {
+    const NAME: &str = "trees::a_removal_keeps_the_mounts_in_a_tree";
     if std::env::var_os("CORACLE_TREES_MOUNT").is_none() {
         return in_a_mount_namespace("private", NAME, &[("CORACLE_TREES_MOUNT", Path::new("1"))]);
     }

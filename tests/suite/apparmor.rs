@@ -142,7 +142,7 @@ fn every_process_of_a_container_has_the_label() {
 }
 
 #[test]
-fn it_holds_in_a_user_namespace() {
+fn a_profile_confines_a_container_in_a_user_namespace() {
     if !is_on("user namespaces") {
         return;
     }

@@ -33,7 +33,7 @@ fn told(events: &mut coracle::EventStream) -> Vec<String> {
 
 // field: HostConfig.AutoRemove
 #[test]
-fn it_goes_with_its_anonymous_volumes_and_the_code_stays_known() {
+fn the_end_removes_container_and_anonymous_volumes_and_keeps_the_code() {
     let root = Root::new();
     let mut body = going(&["sh", "-c", "echo said; exit 3"]);
     body["Volumes"] = json!({ "/unnamed": {} });
@@ -67,7 +67,7 @@ fn it_goes_with_its_anonymous_volumes_and_the_code_stays_known() {
 }
 
 #[test]
-fn it_is_removed_though_nobody_waits() {
+fn the_end_removes_a_container_without_a_waiter() {
     let root = Root::new();
     let mut events = root.engine.events(&of_containers()).expect("events");
     let id = root.create("alone", going(&["true"]));
@@ -130,7 +130,7 @@ pub fn ended_alone(root: &Root) -> String {
 }
 
 #[test]
-fn whoever_looks_next_removes_what_a_killed_program_left() {
+fn the_next_engine_removes_the_remains_of_a_killed_program() {
     let root = Root::new();
     type Look = fn(&Root, &str);
     let looks: [(&str, Look); 7] = [
@@ -211,7 +211,7 @@ fn a_removal_by_force_and_a_kill_succeed_once() {
 }
 
 #[test]
-fn it_goes_with_no_restart_policy() {
+fn auto_remove_excludes_a_restart_policy() {
     let root = Root::new();
     let mut body = going(&["sleep", "1000"]);
     body["HostConfig"]["RestartPolicy"] = json!({ "Name": "always" });
@@ -250,7 +250,7 @@ fn ten_at_once_under_load_lose_no_code() {
 }
 
 #[test]
-fn who_reads_late_gets_all_that_was_said() {
+fn a_late_reader_gets_the_whole_output() {
     let root = Root::new();
     // Less than a pipe and the monitor keep.
     let id =

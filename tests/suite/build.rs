@@ -211,7 +211,7 @@ fn an_image_from_elsewhere_is_taken_for_what_it_is() {
 }
 
 #[test]
-fn what_a_build_stands_on_stays() {
+fn a_build_keeps_its_base_image() {
     let root = Root::new();
     let id = root.engine.image_inspect("busybox").expect("inspect").id;
     let bytes = context("FROM busybox\nENV a=b\nRUN sleep 0.2; ls /bin > /list\n").end();
@@ -268,7 +268,7 @@ fn a_silent_server_does_not_keep_a_build() {
 
 /// Files and contexts of a server, contexts in every compression.
 #[test]
-fn what_comes_from_elsewhere() {
+fn a_build_fetches_files_and_contexts_of_a_server() {
     let root = Root::new();
     let file = "FROM busybox\nCOPY in /in\n";
     let tar = context(file).file("in", b"inside").end();
@@ -383,7 +383,7 @@ fn base_images_behind_a_login() {
 }
 
 #[test]
-fn what_is_asked_in_vain_is_refused() {
+fn a_build_refuses_impossible_requests() {
     let root = Root::new();
     let how = BuildImage { platform: "linux/s390x".into(), ..plain() };
     refused(&root, &how, context("FROM busybox\n"), ErrorKind::Unsupported, "platform linux/s390x");
@@ -399,7 +399,7 @@ fn what_is_asked_in_vain_is_refused() {
 }
 
 #[test]
-fn what_fails_says_why_and_leaves_what_was_done() {
+fn a_failed_build_says_the_reason_and_keeps_finished_steps() {
     let root = Root::new();
     let file = "FROM busybox\nRUN touch /one\nRUN echo last words; exit 3\n";
     let (built, said) = try_build(&root, &plain(), context(file));
@@ -659,7 +659,7 @@ except docker.errors.BuildError as error:
 }
 
 #[test]
-fn what_goes_over_the_wire() {
+fn the_server_streams_a_build_s_messages() {
     let served = Served::new();
     let post = |target: &str, body: &[u8]| -> (u16, Vec<Value>) {
         let mut stream = UnixStream::connect(&served.socket).expect("connect");

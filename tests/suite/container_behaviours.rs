@@ -90,7 +90,7 @@ fn a_name_with_a_domain_stands_in_hosts_whole_and_short() {
 }
 
 #[test]
-fn what_programs_look_for_in_a_container_is_there() {
+fn a_container_has_the_files_that_programs_look_for() {
     let root = Root::new();
     assert_eq!(root.sh("stat -c %a%s /.dockerenv; readlink /etc/mtab").ok(), "7550\n/proc/mounts");
     // An image that lacks what is mounted in /etc gives it to a volume that is read-only from its first start on.

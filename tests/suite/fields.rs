@@ -392,7 +392,7 @@ fn fields_of_other_systems_are_taken_and_warned_about() {
 // field: HostConfig.IOMaximumBandwidth
 // field: HostConfig.Runtime
 #[test]
-fn what_only_other_systems_can_is_refused_by_name() {
+fn errors_name_fields_of_other_systems() {
     let root = Root::new();
     for (asked, kind, text) in [
         (json!({ "Isolation": "hyperv" }), ErrorKind::Internal, "linux only supports 'default'"),

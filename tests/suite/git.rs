@@ -231,7 +231,7 @@ fn hostile_directories_are_refused() {
 
 /// Names that git would read as options are names.
 #[test]
-fn a_name_is_no_option() {
+fn a_fetch_takes_names_with_dashes_for_names() {
     let root = Root::new();
     let repository = Repository::new(&root.dir.join("git"));
     repository.write("Dockerfile", FILE);

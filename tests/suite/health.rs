@@ -142,7 +142,7 @@ fn a_check_that_hangs_is_killed_and_has_failed() {
 }
 
 #[test]
-fn what_cannot_be_run_says_why() {
+fn a_check_that_cannot_run_says_the_reason() {
     let root = Root::new();
     let id = checked(&root, "missing", json!(["CMD", "no-such-program", "x"]), json!({}));
     wait_for_health(&root, &id, "unhealthy");
@@ -191,7 +191,7 @@ fn failures_in_the_start_period_do_not_count() {
 
 // field: Config.Healthcheck.Test
 #[test]
-fn what_is_left_out_comes_from_the_image_and_none_switches_off() {
+fn the_image_s_check_fills_omitted_fields_and_none_switches_checks_off() {
     let root = Root::new();
     let check = json!({ "Test": ["CMD", "echo", "of the image"], "Interval": 50 * MS, "Retries": 1 });
     let before = root.create("before", body(&["true"], json!({ "Healthcheck": check })));

@@ -82,7 +82,7 @@ fn half_close_ends_stdin_and_the_output_still_comes() {
 }
 
 #[test]
-fn the_body_of_an_attach_is_no_input() {
+fn a_container_does_not_read_the_body_of_an_attach() {
     let served = Served::new();
     let body = body(&["cat"], json!({ "AttachStdin": true, "OpenStdin": true, "StdinOnce": true }));
     for (name, framing, sent) in [

@@ -5,7 +5,7 @@ use coracle::model::{CommitContainer, PutArchive};
 use serde_json::json;
 
 #[test]
-fn it_has_namespaces_of_its_own() {
+fn a_container_has_namespaces_of_its_own() {
     let root = Root::new();
     let output = root.sh("for n in pid mnt uts ipc net cgroup; do readlink /proc/self/ns/$n; done").ok();
     for (line, name) in output.lines().zip(["pid", "mnt", "uts", "ipc", "net", "cgroup"]) {
@@ -19,7 +19,7 @@ fn it_has_namespaces_of_its_own() {
 }
 
 #[test]
-fn its_root_is_all_it_sees() {
+fn a_container_sees_its_root_alone() {
     let root = Root::new();
     let output = root.sh("cat /proc/self/mountinfo; ls /").ok();
     let host = root.dir.display().to_string();

@@ -96,7 +96,7 @@ fn exit_codes() {
 // operation: POST /containers/{name}/start
 // field: State.Error
 #[test]
-fn what_cannot_be_started_says_why_and_keeps_the_code() {
+fn a_failed_start_says_the_reason_and_keeps_the_code() {
     let root = Root::new();
     let start = |name: &str, command: &[&str], more| {
         let id = root.create(name, body(command, more));
@@ -220,7 +220,7 @@ fn restart_runs_it_again() {
 }
 
 #[test]
-fn its_file_system_survives_a_stop() {
+fn a_container_s_files_survive_a_stop() {
     let root = Root::new();
     let id = root.sleeper("keeps");
     root.exec(&id, &["sh", "-c", "echo kept > /kept"]).ok();

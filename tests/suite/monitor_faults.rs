@@ -178,7 +178,7 @@ fn records_and_events_that_cannot_be_written() {
 }
 
 #[test]
-fn what_is_asked_of_a_monitor_that_can_do_no_more() {
+fn an_exhausted_monitor_refuses_requests() {
     let root = Root::new();
     let writer = Writer::start(&root, "asked", plain());
     for (inject, refused) in [

@@ -359,7 +359,7 @@ fn a_running_container_is_connected_and_disconnected() {
 }
 
 #[test]
-fn what_others_destroy_comes_back() {
+fn the_engine_restores_rules_that_others_destroyed() {
     let world = World::new();
     let id = world.server("web", published("80/tcp", "", "8080"));
     sh("nft flush ruleset");

@@ -172,7 +172,7 @@ fn inode() -> u64 {
 }
 
 #[test]
-fn what_is_left_of_one_that_is_gone_is_taken_off_by_force() {
+fn a_forced_disconnect_takes_off_the_endpoint_of_a_removed_container() {
     let world = World::new();
     world.network(json!({ "Name": "net1" })).expect("a network");
     let id = world.sleeper("gone", json!({ "HostConfig": { "NetworkMode": "net1" } }));

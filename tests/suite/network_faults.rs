@@ -247,7 +247,7 @@ fn bridges_and_interfaces_that_somebody_removed() {
 }
 
 #[test]
-fn what_is_used_up_or_taken() {
+fn errors_name_exhausted_pools_and_taken_ports() {
     let world = World::new();
     // Pools: those of the host's routes and addresses are not given out.
     sh(
@@ -303,7 +303,7 @@ fn what_is_used_up_or_taken() {
 }
 
 #[test]
-fn resolvers_that_are_silent_and_those_who_flood() {
+fn the_engine_bears_silent_and_flooding_resolvers() {
     let world = World::new();
     world.network(json!({ "Name": "net1" })).expect("a network");
     let on = json!({ "HostConfig": { "NetworkMode": "net1", "Dns": ["10.77.0.99"] } });

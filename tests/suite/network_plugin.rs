@@ -332,7 +332,7 @@ fn a_driver_over_tls() {
 
 /// Kills a program at each call that it makes: what it got until then goes back with the next open.
 #[test]
-fn what_plugins_gave_to_killed_programs() {
+fn an_open_returns_to_plugins_the_resources_of_killed_programs() {
     let mut world = World::new();
     let plugin = Plugin::start(&mut world);
     let dirs = world.root.dir.join("plugins");

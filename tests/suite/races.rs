@@ -271,7 +271,7 @@ fn ask_about(served: &Served, container: &str, door: Door) -> (String, serde_jso
 /// A client that has the answer of a create, a start or an exec's start may ask about the object at once, by another
 /// connection and on a busy machine: it is there, in the state that the answer promised.
 #[test]
-fn what_was_answered_is_found_at_once_from_another_connection() {
+fn another_connection_finds_an_answered_object_at_once() {
     const ROUNDS: usize = 5;
     const OK: &str = "HTTP/1.1 200 OK";
     const NONE: &str = "HTTP/1.1 204 No Content";

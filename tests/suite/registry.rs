@@ -71,7 +71,7 @@ pub(super) fn noise(count: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_pushed_can_be_pulled() {
+fn an_engine_pulls_pushed_images() {
     let root = Root::new();
     let registry = Registry::plain(&root.dir.join("registry"));
     let name = format!("{}/team/box:v1", registry.host());
@@ -123,7 +123,7 @@ fn what_is_pushed_can_be_pulled() {
 }
 
 #[test]
-fn what_is_not_there_is_told_in_docker_s_words() {
+fn errors_of_missing_images_have_docker_s_words() {
     let root = Root::new();
     let mut registry = Registry::plain(&root.dir.join("registry"));
     let host = registry.host();
@@ -474,7 +474,7 @@ fn a_registry_that_asks_for_patience_and_one_that_breaks_off() {
 }
 
 #[test]
-fn one_download_for_all_who_wait_for_it() {
+fn one_download_serves_all_waiting_pulls() {
     let tar = Tar::new().file("f", &noise(200_000)).end();
     let stock = stocked(PLAIN, &tar, &tar);
     let layer = stock.layer.clone();

@@ -222,7 +222,7 @@ fn repairs_at_once_download_a_layer_once() {
 }
 
 #[test]
-fn what_stalls_is_given_up_and_gone_on_with() {
+fn a_pull_gives_up_a_stalled_transfer_and_resumes_the_transfer() {
     let source = Root::empty();
     let registry = stocked_registry(&source, &[3]);
     let stalled = AtomicU32::new(0);
@@ -265,7 +265,7 @@ fn refusals_are_told_and_what_passes_is_waited_for() {
     let registry = stocked_registry(&source, &[1]);
     // Most of this is waiting: both wait at once.
     std::thread::scope(|scope| {
-        scope.spawn(|| what_passes_is_waited_for(&registry));
+        scope.spawn(|| temporary_refusals_are_waited_for(&registry));
         refusals_are_told(&registry);
     });
 }
@@ -277,7 +277,7 @@ fn answer(status: &str, more: &str, body: &str) -> Fault {
     ))
 }
 
-fn what_passes_is_waited_for(registry: &Registry) {
+fn temporary_refusals_are_waited_for(registry: &Registry) {
     // Twice each, at manifests and at blobs: 500, and 429 with a time.
     let tries = AtomicU32::new(0);
     let proxy = Faulty::start(registry.port, move |asked| {

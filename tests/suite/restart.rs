@@ -205,7 +205,7 @@ fn after_a_boot_the_policies_start_what_is_to_run() {
 }
 
 #[test]
-fn whoever_only_looks_after_a_boot_starts_nothing_and_spoils_nothing() {
+fn a_looker_after_a_boot_starts_nothing_and_spoils_nothing() {
     let mut root = Root::new();
     one_of_each(&root);
     reboot(&mut root, false);

@@ -111,7 +111,7 @@ fn a_root_is_copied_while_three_containers_write() {
 }
 
 #[test]
-fn a_copy_that_is_killed_is_no_root() {
+fn an_open_refuses_the_result_of_a_killed_copy() {
     let root = Root::new();
     for name in ["first", "second"] {
         let id =

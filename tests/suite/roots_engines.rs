@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 #[test]
-fn what_one_engine_does_the_other_sees() {
+fn an_engine_sees_the_work_of_another_engine() {
     let root = Root::new();
     let other = root.reopen();
     let mut events = other.events(&of_containers()).expect("events");
@@ -260,7 +260,7 @@ fn a_killed_monitor_is_told_to_listeners_and_waiters_at_once() {
 /// If the kernel does not end all processes of a killed monitor, a follower of the events ends them. Its engine may be
 /// closed.
 #[test]
-fn what_a_killed_monitor_leaves_is_ended_by_who_listens() {
+fn a_listener_ends_the_processes_of_a_killed_monitor() {
     let root = Root::new();
     let mut events = root.reopen().events(&of_containers()).expect("events");
     // A process that got other rights is not ended with its parent.

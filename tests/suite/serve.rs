@@ -228,7 +228,7 @@ fn sockets_of_a_service_manager_are_served() {
 
 /// In a mount namespace with a private /run: both default names, including the specification's.
 #[test]
-fn it_listens_at_the_names_of_the_specification() {
+fn the_server_listens_at_the_names_of_the_specification() {
     let root = Root::empty();
     let script = "mount -t tmpfs none /run && { [ -L /var/run ] || mount -t tmpfs none /var/run; } && exec \"$@\"";
     let mut command = Command::new("unshare");

@@ -72,7 +72,7 @@ fn owners_of_files_are_those_of_the_image_on_both_sides() {
 
 // field: HostConfig.UsernsMode
 #[test]
-fn whoever_opens_the_root_later_changes_nothing() {
+fn a_later_open_of_the_root_changes_nothing() {
     let root = remapped();
     let id = root.sleeper_with("mapped", host(json!({ "RestartPolicy": { "Name": "always" } })));
     let mut plain = Root { engine: root.reopen(), dir: root.dir.clone() };
@@ -208,7 +208,7 @@ fn archives_of_running_ones_have_the_container_s_owners() {
 
 // field: HostConfig.UsernsMode
 #[test]
-fn who_may_mount_mounts_in_it() {
+fn a_container_with_sys_admin_mounts_in_its_user_namespace() {
     let root = remapped();
     let may = host(json!({ "CapAdd": ["SYS_ADMIN"], "SecurityOpt": ["seccomp=unconfined", "apparmor=unconfined"] }));
     let script = "mkdir /m && mount -t tmpfs tmpfs /m && stat -f -c %T /m; umount /proc 2>&1 | grep -c .";
@@ -287,7 +287,7 @@ fn a_container_may_stay_outside() {
 
 // field: HostConfig.UsernsMode
 #[test]
-fn it_restarts_without_a_host_program() {
+fn the_monitor_restarts_a_remapped_container() {
     let root = remapped();
     let policy = json!({ "RestartPolicy": { "Name": "on-failure", "MaximumRetryCount": 2 } });
     let id = root.create("again", body(&["sh", "-c", "id -u; stat -c %u /etc/hosts; exit 3"], host(policy)));

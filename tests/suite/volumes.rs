@@ -388,7 +388,7 @@ fn many_programs_make_and_remove_one_volume() {
 }
 
 #[test]
-fn what_a_killed_program_left_is_put_right() {
+fn an_open_repairs_the_volumes_of_a_killed_program() {
     let root = Root::new();
     root.engine.volume_create(&named("precious")).expect("create");
     let data = PathBuf::from(root.engine.volume_inspect("precious").expect("inspect").mountpoint);

@@ -42,7 +42,7 @@ fn bodies_nobody_reads_do_not_spoil_the_next_request() {
 }
 
 #[test]
-fn who_sends_a_body_that_nobody_needs_gets_the_answer() {
+fn a_client_with_a_needless_body_gets_the_answer() {
     let server = serve();
     let body = "x".repeat(5 << 20);
     for (version, closing) in [("1.1", ""), ("1.1", "Connection: close\r\n"), ("1.0", "")] {

@@ -184,7 +184,7 @@ fn options_and_cross_origin() {
 // operation: GET /containers/{name}/checkpoints
 // operation: POST /containers/{name}/checkpoints
 #[test]
-fn what_is_not_built_says_so() {
+fn answers_name_unsupported_operations() {
     let server = serve();
     let answer = server.get("GET", "/v1.24/plugins/x");
     assert_eq!(answer.status, 501);
@@ -249,7 +249,7 @@ fn outside_of_a_swarm() {
 }
 
 #[test]
-fn what_versions_said_otherwise() {
+fn older_versions_have_their_own_answers() {
     let server = serve();
     let json = |path: &str| serde_json::from_str::<serde_json::Value>(&server.get("GET", path).body).unwrap();
     // Debug, IPv4Forwarding, MemoryLimit, SwapLimit; and what came later than 1.18.

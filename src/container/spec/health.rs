@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_has_defaults() {
+    fn omitted_fields_of_a_health_check_have_defaults() {
         let test = serde_json::json!({ "Healthcheck": { "Test": ["CMD", "x"] } });
         let got = check(test).unwrap();
         assert_eq!(

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_field_is_refused() {
+    fn the_template_refuses_unknown_fields() {
         for (text, status) in [("{{.Nope}}", 400), ("{{.Name", 400), ("{{json .}}", 501), ("{{if .Name}}x{{end}}", 501)]
         {
             assert_eq!(tag(text).unwrap_err().http_status(), status, "{text}");

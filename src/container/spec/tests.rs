@@ -356,7 +356,7 @@ fn options_that_exclude_each_other() {
 }
 
 #[test]
-fn what_is_not_built_is_refused_by_name() {
+fn errors_name_the_unsupported_field() {
     let hosted = |host: Value| json!({"HostConfig": host});
     let rows = [
         (hosted(json!({"LogConfig": {"Type": "splunk"}})), "LogConfig"),
@@ -728,7 +728,7 @@ fn volumes_among_the_mounts() {
 }
 
 #[test]
-fn what_is_taken_over_is_overridden() {
+fn own_mounts_override_those_of_volumes_from() {
     let host = HostConfig { binds: Some(strings(&["own:/b"])), ..Default::default() };
     let theirs = |target: &str, name: &str| Mount {
         kind: MountKind::Volume,

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_that_are_elsewhere_and_what_is_no_image_are_refused() {
+    fn the_reader_refuses_foreign_layers_and_other_kinds_of_content() {
         assert!(matches!(read_value(SCHEMA2, &image(CONFIG, LAYER)).unwrap(), Document::Image(_)));
         let foreign = "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip";
         assert_eq!(read_value(SCHEMA2, &image(CONFIG, foreign)).unwrap_err().kind(), ErrorKind::Unsupported);

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn it_becomes_a_configuration_as_docker_s() {
+    fn a_manifest_of_schema_1_becomes_docker_s_configuration() {
         let old = Old::read(manifest().to_string().as_bytes()).unwrap();
         let layers: Vec<String> = old.layers().map(|digest| digest.to_string()).collect();
         assert_eq!(layers, [blob('1')], "the newest changed no files");
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_refused() {
+    fn the_reader_refuses_malformed_manifests() {
         let mut uneven = manifest();
         uneven["history"] = json!([]);
         let mut tall = manifest();

@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_lacks_is_dropped_and_named() {
+    fn a_check_drops_and_names_limits_that_the_kernel_lacks() {
         let device = ThrottleDevice { path: "/dev/x".into(), rate: 1 };
         let mut asked = Resources {
             memory: 64 << 20,

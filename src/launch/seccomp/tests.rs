@@ -386,7 +386,7 @@ fn socketcall_is_for_images_of_i386() {
 
 /// The default profile treats x32 as absent; a caller's profile without it kills, like libseccomp.
 #[test]
-fn there_is_no_x32() {
+fn the_filter_refuses_calls_of_x32() {
     let native = Arch::NATIVE.unwrap();
     if native != Arch::X86_64 {
         return;

@@ -81,7 +81,7 @@ fn a_map_is_written_as_a_map_of_texts() {
 }
 
 #[test]
-fn of_a_member_that_stands_twice_the_last_counts() {
+fn the_last_of_repeated_members_counts() {
     let text = r#"{"80/tcp":[{"HostPort":"1"}],"9/tcp":null,"80/tcp":[{"HostPort":"2"},{}]}"#;
     let map: PortMap = serde_json::from_str(text).unwrap();
     let plain: Plain = serde_json::from_str(text).unwrap();

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn it_drops_loopback_and_tags_in_tags() {
+    fn the_filter_drops_loopback_and_tags_in_tags() {
         let to = |first: u8| [[0; 30].as_slice(), &[first, 0, 0, 1]].concat();
         assert_eq!((verdict(0x0800, 0, &to(127)), verdict(0x0800, ANSWER, &to(127))), (2, u32::MAX));
         for first in [0, 10, 126, 128, 255] {
