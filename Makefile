@@ -1,5 +1,6 @@
 # make demo    a build, a network, a push and a pull, and a container's life, shown (fresh Debian machine: installs what is missing; needs root)
 # make test    every test, and the check that nothing was left behind (needs root)
+# make test-one NAME=lifecycle::a_container    the tests of the suite and of the attacks with that in their names (needs root)
 # make torture the long campaigns: crowds, kills, power cuts, fuzz targets (tests/torture has the variables)
 # make test-vm the suite in an emulated machine with cgroup v2 and every privilege; FILTER="module:: ..."
 # make test-clients clients of other makers at busy processors: output that they lose, and 20 times their tests
@@ -30,9 +31,10 @@ HERE = $(if $(TARGET),env -u CARGO_BUILD_TARGET $(CARGO) run -q -p coracle-cli -
 SHARE = $(DESTDIR)$(PREFIX)/share
 
 FILTER ?=
+NAME ?=
 WALLS ?=
 
-.PHONY: all demo test torture test-vm test-clients test-receivers test-tools test-versions test-oci attacks bench guide lint install install-cli clean
+.PHONY: all demo test test-one torture test-vm test-clients test-receivers test-tools test-versions test-oci attacks bench guide lint install install-cli clean
 
 all:
 	$(CARGO) build --release --workspace
@@ -45,6 +47,9 @@ demo:
 test:
 	tools/setup test
 	tests/run
+
+test-one:
+	tests/run one '$(NAME)'
 
 torture:
 	tools/setup test

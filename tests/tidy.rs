@@ -162,21 +162,6 @@ fn unsafe_stands_in_its_rooms_with_a_reason() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-#[test]
-fn the_map_of_the_tests_names_every_file() {
-    let map = std::fs::read_to_string(project().join("tests/README.md")).expect("read the map");
-    let of = |dir: &str| std::fs::read_dir(project().join(dir)).expect("list tests").flatten();
-    let names =
-        ["tests/suite", "tests/attacks"].into_iter().flat_map(of).map(|file| file.file_name().display().to_string());
-    let shared = ["main.rs", "canary.rs", "hostile.rs", "images.rs", "page.rs", "programs.rs", "alone.rs"];
-    let groups = ["network", "oracle", "powercut"];
-    let missing: Vec<String> = names
-        .filter(|name| name.ends_with(".rs") && !shared.contains(&name.as_str()))
-        .filter(|name| !groups.iter().any(|group| name.starts_with(group)) && !map.contains(&format!("{name}`")))
-        .collect();
-    assert!(missing.is_empty(), "tests/README.md does not say where these belong: {missing:?}");
-}
-
 /// Every page of ours, with its text.
 fn pages() -> Vec<(String, String)> {
     let mut pages = vec![];

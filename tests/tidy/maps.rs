@@ -2,7 +2,7 @@
 
 use crate::{ROWS, pages, project, sources};
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The first directories of paths in pages.
 const TOPS: &[&str] = &[
@@ -75,6 +75,27 @@ fn the_map_of_the_source_names_files_that_exist() {
     let named = table.split('`').skip(1).step_by(2).filter(|word| word.ends_with(".rs") && !word.contains(['/', '*']));
     let gone: Vec<&str> = named.filter(|name| !files.contains(*name)).collect();
     assert!(gone.is_empty(), "ARCHITECTURE.md names files that are not there: {gone:?}");
+}
+
+/// The folders whose files the map of the tests names.
+const TESTS: &[&str] = &["tests/suite", "tests/attacks", "tests/support", "http/tests", "ship/tests"];
+
+#[test]
+fn the_map_of_the_tests_names_every_file_and_no_other() {
+    let map = std::fs::read_to_string(project().join("tests/README.md")).expect("read the map");
+    let words = map.split('`').skip(1).step_by(2).flat_map(|word| word.split([' ', ':']));
+    let named: BTreeSet<String> = words
+        .filter(|word| word.ends_with(".rs") && !word.contains('*'))
+        .map(|word| word.rsplit('/').next().unwrap_or_default().to_owned())
+        .collect();
+    let name = |path: PathBuf| path.file_name().expect("a name").display().to_string();
+    let all: BTreeSet<String> =
+        TESTS.iter().flat_map(|dir| crate::files_below(&project().join(dir), ".rs")).map(name).collect();
+    let missing: Vec<_> = all.difference(&named).filter(|name| *name != "main.rs").collect();
+    assert!(missing.is_empty(), "tests/README.md does not say where these belong: {missing:?}");
+    let at_top = |name: &str| project().join("tests").join(name).exists();
+    let gone: Vec<_> = named.difference(&all).filter(|name| !at_top(name)).collect();
+    assert!(gone.is_empty(), "tests/README.md names files that are not there: {gone:?}");
 }
 
 /// The row of each module in ARCHITECTURE.md is the one that the tests enforce.
