@@ -108,13 +108,18 @@ fn every_fuzz_program_has_its_door_and_every_door_its_program() {
 #[test]
 fn modules_name_only_the_rows_above() {
     let mut wrong = Vec::new();
+    let mut excuses: BTreeSet<(&str, &str)> = EXCUSED.iter().map(|(from, to, _)| (*from, *to)).collect();
+    let excused = excuses.clone();
     for source in sources("src") {
         let Some((module, row)) = ROWS.iter().find(|(name, _)| is_of(&source.path, name)) else { continue };
         for (number, line) in source.lines() {
             for (other, above) in ROWS.iter().filter(|(other, _)| other != module && names(line, other)) {
                 let peers_in_words = *row == 0 && *above == 0;
-                let excused = EXCUSED.iter().any(|(from, to, _)| from == module && to == other);
-                if above >= row && !peers_in_words && !excused {
+                if above < row || peers_in_words {
+                    continue;
+                }
+                excuses.remove(&(*module, *other));
+                if !excused.contains(&(*module, *other)) {
                     wrong.push(format!(
                         "{}:{number}: {module} (row {row}) names {other} (row {above})",
                         source.path.display()
@@ -123,6 +128,7 @@ fn modules_name_only_the_rows_above() {
             }
         }
     }
+    wrong.extend(excuses.iter().map(|(from, to)| format!("{from} does not name {to}, and needs no excuse")));
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
@@ -140,26 +146,27 @@ fn every_module_has_a_row() {
 #[test]
 fn unsafe_stands_in_its_rooms_with_a_reason() {
     let mut wrong = Vec::new();
+    let mut reasons = 0;
     for source in ["src", "http", "cli", "ffi", "monitor", "ship/src"].iter().flat_map(|dir| sources(dir)) {
         let in_a_room = UNSAFE_ROOMS.iter().any(|room| source.path.starts_with(room));
         let lines: Vec<&str> = source.text.lines().collect();
         for (number, line) in source.shipped_lines() {
             let code = line.split("//").next().unwrap_or_default();
-            if !in_a_room
-                && (code.contains("unsafe {") || code.contains("unsafe fn") || code.contains("allow(unsafe_code)"))
-            {
+            let has = |words: &[&str]| words.iter().any(|word| code.contains(word));
+            if !in_a_room && has(&["unsafe {", "unsafe fn", "unsafe impl", "allow(unsafe_code)"]) {
                 wrong.push(format!("{}:{number}: unsafe outside its rooms", source.path.display()));
             }
-            let before = &lines[number.saturating_sub(6)..number];
-            if source.path.starts_with("src/kernel")
-                && code.contains("unsafe {")
-                && !before.iter().any(|l| l.contains("SAFETY"))
-            {
-                wrong.push(format!("{}:{number}: unsafe without a SAFETY reason", source.path.display()));
+            if has(&["unsafe {", "unsafe impl"]) {
+                let before = &lines[number.saturating_sub(6)..number];
+                match before.iter().any(|line| line.contains("SAFETY")) {
+                    true => reasons += 1,
+                    false => wrong.push(format!("{}:{number}: unsafe without a SAFETY reason", source.path.display())),
+                }
             }
         }
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+    assert!(reasons > 200, "only {reasons} reasons were found");
 }
 
 /// Every page of ours, with its text.
@@ -369,8 +376,12 @@ fn functions(source: &Source) -> Vec<Function> {
     let of = |at: usize| {
         let line = lines[at];
         let indent = &line[..line.len() - line.trim_start().len()];
-        let words = ["pub", "pub(crate)", "pub(super)", "const", "unsafe", "extern", "\"C\""];
+        let words = ["pub", "const", "unsafe", "extern", "\"C\""];
         let mut rest = line.trim_start();
+        // `pub(in crate::engine)` is one word.
+        if let Some((_, behind)) = rest.strip_prefix("pub(").and_then(|scope| scope.split_once(") ")) {
+            rest = behind;
+        }
         while let Some(word) = words.iter().find(|word| rest.split(' ').next() == Some(word)) {
             rest = &rest[word.len() + 1..];
         }
@@ -447,27 +458,40 @@ fn one_file_reads_modes_from_their_texts() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// The files of `src/container` that read or write the bytes of monitors, each with the reason; to become fewer.
+/// The files of the library that name the bytes of monitors, each with the reason; to become fewer. Where a folder stands, all
+/// of its files may.
 const WIRE: &[(&str, &str)] = &[
+    ("src/bundle", "makes plans from bundles of OCI"),
     ("src/container/planner.rs", "makes the plan"),
     ("src/container/failure.rs", "explains the details of a failed step"),
     ("src/container/attach.rs", "hands streams to a start in the packets of monitors"),
     ("src/container/exec_records.rs", "reads the state of an exec that its monitor writes"),
     ("src/container/health.rs", "reads the results of health checks that a monitor writes"),
+    ("src/event/journal.rs", "knows where the journal of events begins, to which monitors append"),
+    ("src/event/record.rs", "knows how a record of the journal begins"),
+    ("src/kernel/port.rs", "marks the sockets of ports that a monitor relays"),
+    ("src/launch", "starts monitors and talks to them"),
+    ("src/log/files.rs", "reads the mark that a monitor leaves in a log"),
+    ("src/network/endpoint", "marks the numbers in messages that the monitor fills in"),
+    ("src/network/names.rs", "writes the files from which monitors answer names"),
+    ("src/network/ports.rs", "marks the ports that a monitor relays"),
+    ("src/store/states.rs", "has the state records that monitors write"),
 ];
 
-/// The other files of the room use the types of `launch` and `store`.
+/// The other files of the library use the types of `launch` and `store`.
 #[test]
-fn few_files_of_containers_know_the_bytes_of_monitors() {
-    let mut kept: BTreeSet<&Path> = WIRE.iter().map(|(path, _)| Path::new(*path)).collect();
+fn few_files_of_the_library_know_the_bytes_of_monitors() {
+    let mut needless: BTreeSet<&str> = WIRE.iter().map(|(path, _)| *path).collect();
     let mut wrong = Vec::new();
-    for source in sources("src/container") {
-        let names = source.lines().any(|(_, line)| line.contains("coracle_monitor::wire"));
-        if names && !kept.remove(source.path.as_path()) {
-            wrong.push(format!("{} names the wire format", source.path.display()));
+    for source in sources("src") {
+        if source.lines().any(|(_, line)| line.contains("coracle_monitor::wire")) {
+            match WIRE.iter().find(|(path, _)| source.path.starts_with(path)) {
+                Some((path, _)) => drop(needless.remove(path)),
+                None => wrong.push(format!("{} names the wire format", source.path.display())),
+            }
         }
     }
-    wrong.extend(kept.iter().map(|path| format!("{} is excused, and does not name the wire format", path.display())));
+    wrong.extend(needless.iter().map(|path| format!("{path} is excused, and does not name the wire format")));
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
@@ -485,7 +509,9 @@ const DIVIDED: &[(&str, &str, usize)] = &[
 /// The rooms whose types have few methods, too, and none makes the others.
 const SMALL: &[&str] = &[
     "cli/src",
+    "ffi/src",
     "http/src",
+    "ship/src",
     "src/build",
     "src/buildfile",
     "src/event",
@@ -499,13 +525,20 @@ const SMALL: &[&str] = &[
     "src/store",
 ];
 
+/// The types of those rooms that have more methods; to become fewer.
+const LARGE: &[(&str, &str, usize)] = &[("ffi/src", "Begun", 21)];
+
 /// A method with a whole room at hand could touch all that the room has.
 #[test]
 fn no_type_of_a_divided_room_does_everything() {
     for room in DIVIDED.iter().map(|(room, ..)| room).chain(SMALL) {
         let counts = methods_by_type(room);
         let many: Vec<_> = counts.iter().filter(|(_, count)| **count > METHODS).collect();
-        assert!(many.is_empty(), "these types of {room} have more than {METHODS} methods: {many:?}");
+        let known: BTreeMap<_, _> =
+            LARGE.iter().filter(|(of, ..)| of == room).map(|(_, name, count)| (*name, *count)).collect();
+        let same =
+            many.len() == known.len() && many.iter().all(|(name, count)| known.get(name.as_str()) == Some(*count));
+        assert!(same, "types of {room} with more than {METHODS} methods: {many:?}; LARGE has {known:?}");
     }
     for (room, maker, methods) in DIVIDED {
         let count = methods_by_type(room).get(*maker).copied().unwrap_or_default();
