@@ -98,6 +98,58 @@ fn the_map_of_the_tests_names_every_file_and_no_other() {
     assert!(gone.is_empty(), "tests/README.md names files that are not there: {gone:?}");
 }
 
+/// Types of statics that change.
+const CHANGING: &[&str] = &["Atomic", "Mutex<", "RwLock<", "OnceLock<", "LazyLock<", "Once ", "RefCell<", "Cell<"];
+
+#[test]
+fn the_map_of_the_source_names_all_state_of_the_process() {
+    let map = std::fs::read_to_string(project().join("ARCHITECTURE.md")).expect("read the map");
+    let named = section(&map, "## What the library never does to its host");
+    let mut seen = 0;
+    let mut missing = BTreeSet::new();
+    for source in ["src", "ship/src", "http/src", "ffi/src"].iter().flat_map(|dir| sources(dir)) {
+        for (_, line) in source.shipped_lines() {
+            let Some((head, rest)) = line.split_once("static ") else { continue };
+            let declares = head.trim().is_empty() || head.trim().starts_with("pub");
+            if declares && CHANGING.iter().any(|kind| rest.contains(kind)) {
+                seen += 1;
+                let path = source.path.display().to_string();
+                missing.extend((!named.contains(&format!("`{path}`"))).then_some(path));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "ARCHITECTURE.md does not name the process's state in {missing:?}");
+    assert!(seen > 10, "only {seen} statics were found");
+}
+
+/// The crates of the project, each with its own list of dependencies.
+const MANIFESTS: &[&str] = &[".", "monitor", "ship", "ffi", "ffi/header", "http", "cli", "fuzz"];
+
+#[test]
+fn the_map_of_the_source_has_the_reason_of_each_dependency() {
+    let map = std::fs::read_to_string(project().join("ARCHITECTURE.md")).expect("read the map");
+    let table = section(&map, "## Dependencies, and why these");
+    let crates = table.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+    let words = crates.flat_map(|cell| cell.split(|c: char| !c.is_alphanumeric() && !"_-".contains(c)));
+    let reasons: BTreeSet<&str> = words.collect();
+    let (mut missing, mut seen) = (BTreeSet::new(), 0);
+    for manifest in MANIFESTS {
+        let text = std::fs::read_to_string(project().join(manifest).join("Cargo.toml")).expect("read a manifest");
+        let mut listed = false;
+        for line in text.lines() {
+            listed = if line.starts_with('[') { line.ends_with("dependencies]") } else { listed };
+            let name = line.split([' ', '.', '=']).next().unwrap_or_default();
+            let is_other = !line.contains("path = ") && !name.starts_with("coracle") && !name.starts_with('#');
+            if listed && is_other && !name.is_empty() && !line.starts_with('[') {
+                seen += 1;
+                missing.extend((!reasons.contains(name)).then(|| name.to_owned()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "ARCHITECTURE.md does not say why these are there: {missing:?}");
+    assert!(seen > 30, "only {seen} dependencies were found");
+}
+
 /// The row of each module in ARCHITECTURE.md is the one that the tests enforce.
 #[test]
 fn the_page_and_the_test_agree_on_rows() {

@@ -1,5 +1,5 @@
 //! Sentences of comments and pages: a subject, a verb, an object, and a noun for each pronoun. No sentence of the project
-//! has one of the shapes that lack them; of messages a room may have a bound, which only falls.
+//! has one of the shapes that lack them. A message is often a part of a sentence: of the shapes, two are looked for there.
 
 use crate::project;
 use std::path::{Path, PathBuf};
@@ -213,8 +213,10 @@ fn texts(line: &str) -> impl Iterator<Item = &str> {
     code.split('"').skip(1).step_by(2).filter(|text| text.split(' ').count() > 2)
 }
 
+/// The two shapes that are wrong in a part of a sentence, too: those of `is_no` and of `is_of_what`. The others need the whole
+/// sentence.
 #[test]
-fn messages_have_a_subject() {
+fn messages_have_their_nouns() {
     let mut wrong = Vec::new();
     let mut seen = 0;
     for source in
