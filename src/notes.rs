@@ -158,10 +158,10 @@ mod tests {
                 }
             })),
         );
-        note(LogLevel::Info, "test", None, || "told".into());
+        note(LogLevel::Info, "test", None, || "noted".into());
         note(LogLevel::Debug, "test", None, || unreachable!("nobody takes it"));
         set_log(LogLevel::Info, None);
         note(LogLevel::Error, "test", None, || unreachable!("nobody takes it"));
-        assert_eq!(*seen.lock(), ["told"]);
+        assert_eq!(*seen.lock(), ["noted"]);
     }
 }

@@ -51,13 +51,13 @@ fn check(globals: &Globals, parsed: &Parsed) -> Outcome {
     let report = host_report(&options);
     match as_json(parsed)? {
         true => json(&report)?,
-        false => emit(&told(&report, parsed.has("all")))?,
+        false => emit(&description(&report, parsed.has("all")))?,
     }
     Ok(u8::from(!report.ready))
 }
 
 /// The report for people: a line for each area whose needs are met, and three for each need that is not.
-fn told(report: &HostReport, all: bool) -> String {
+fn description(report: &HostReport, all: bool) -> String {
     let mut text = format!("coracle {} on Linux {}\n", report.version, report.kernel);
     let mut areas: Vec<&str> = report.needs.iter().map(|need| need.area.as_str()).collect();
     areas.dedup();
@@ -150,11 +150,11 @@ mod tests {
         let missing = Need { loss: "all".into(), cure: "mount it".into(), ..need("file system", NeedState::Missing) };
         let needs = vec![need("writable", NeedState::Met), missing];
         let report = HostReport { version: "1".into(), kernel: "6".into(), ready: false, needs };
-        let text = told(&report, false);
+        let text = description(&report, false);
         let want =
             "coracle 1 on Linux 6\nok       root: 1 of 2: met\nMISSING  root: file system: found\n         lost: all\n";
         assert!(text.starts_with(want), "{text}");
         assert!(text.contains("cure: mount it\nnot ready"), "{text}");
-        assert!(told(&report, true).contains("ok       root: writable: found\n"));
+        assert!(description(&report, true).contains("ok       root: writable: found\n"));
     }
 }

@@ -61,7 +61,7 @@ fn containers(globals: &Globals, parsed: &Parsed) -> Outcome {
     if !agreed(parsed, "all stopped containers.")? {
         return Ok(0);
     }
-    told(&[of_containers(&globals.engine()?, &filters)?])
+    report(&[of_containers(&globals.engine()?, &filters)?])
 }
 
 fn images(globals: &Globals, parsed: &Parsed) -> Outcome {
@@ -70,7 +70,7 @@ fn images(globals: &Globals, parsed: &Parsed) -> Outcome {
     if !agreed(parsed, &format!("{what}."))? {
         return Ok(0);
     }
-    told(&[of_images(&globals.engine()?, filters, parsed.has("all"))?])
+    report(&[of_images(&globals.engine()?, filters, parsed.has("all"))?])
 }
 
 fn networks(globals: &Globals, parsed: &Parsed) -> Outcome {
@@ -88,7 +88,7 @@ fn volumes(globals: &Globals, parsed: &Parsed) -> Outcome {
     if !agreed(parsed, &format!("{what} local volumes not used by at least one container."))? {
         return Ok(0);
     }
-    told(&[of_volumes(&globals.engine()?, filters, parsed.has("all"))?])
+    report(&[of_volumes(&globals.engine()?, filters, parsed.has("all"))?])
 }
 
 fn system(globals: &Globals, parsed: &Parsed) -> Outcome {
@@ -106,7 +106,7 @@ fn system(globals: &Globals, parsed: &Parsed) -> Outcome {
         removed.push(of_volumes(&engine, filters.clone(), false)?);
     }
     removed.push(of_images(&engine, filters, parsed.has("all"))?);
-    told(&removed)
+    report(&removed)
 }
 
 /// The list of the things that `system prune` removes.
@@ -187,7 +187,7 @@ fn of_volumes(engine: &Engine, mut filters: Filters, all: bool) -> Result<Remove
     Ok(Removed::new("Deleted Volumes", &pruned.volumes_deleted, pruned.space_reclaimed))
 }
 
-fn told(removed: &[Removed]) -> Outcome {
+fn report(removed: &[Removed]) -> Outcome {
     let bytes: u64 = removed.iter().map(|removed| removed.bytes).sum();
     let lists: String = removed.iter().map(|removed| removed.text.as_str()).collect();
     let bytes = precise(i64::try_from(bytes).unwrap_or(i64::MAX));

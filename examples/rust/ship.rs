@@ -48,7 +48,7 @@ fn deliver(engine: &Engine, image: &str, to: &str) -> Result<()> {
     let mut meter = Meter::new("push");
     let request = PushImage { name: to.to_owned(), tag: tag_of(to), auth: credentials(to)? };
     engine.image_push(&request, &mut |message| meter.show(&message), None)?;
-    let digest = meter.digest.ok_or_else(|| Error::internal("the push told no digest"))?;
+    let digest = meter.digest.ok_or_else(|| Error::internal("the push reported no digest"))?;
     println!("pushed {image} to {to}: {digest}");
     Ok(())
 }

@@ -74,7 +74,7 @@ impl Begun {
             Work::Wait(wait) => {
                 self.watch(wait.fd())?;
                 inner.state = State::Waits(wait, -1);
-                self.settle_wait(&mut inner);
+                self.arm_wait(&mut inner);
                 return Ok(());
             }
             run => run,
@@ -121,13 +121,13 @@ impl Begun {
             result => State::Answered(Box::new(result)),
         };
         match inner.state {
-            State::Waits(..) => self.settle_wait(&mut inner),
+            State::Waits(..) => self.arm_wait(&mut inner),
             _ => self.signal(),
         }
     }
 
-    /// Notes the descriptor of a wait that begins, and its time.
-    fn settle_wait(&self, inner: &mut Inner) {
+    /// Notes the descriptor of a wait that begins, and sets the timer.
+    fn arm_wait(&self, inner: &mut Inner) {
         if let State::Waits(wait, place) = &mut inner.state {
             *place = wait.fd();
         }

@@ -137,9 +137,9 @@ mod tests {
     #[test]
     fn a_panic_becomes_an_error_object() {
         let mut err = std::ptr::null_mut();
-        assert_eq!(enter(&mut err, || panic!("told to")), CORACLE_EPANIC);
+        assert_eq!(enter(&mut err, || panic!("on purpose")), CORACLE_EPANIC);
         let object = handle::get::<ErrorObject>(err, "err").unwrap();
-        assert!(object.message.to_str().unwrap().contains("told to"));
+        assert!(object.message.to_str().unwrap().contains("on purpose"));
         handle::free::<ErrorObject>(err);
     }
 
@@ -151,7 +151,7 @@ mod tests {
         let output = output.unwrap();
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success() && out.contains("1 passed"), "{out}{err}");
-        assert!(!out.contains("told to") && err.is_empty(), "{out}{err}");
+        assert!(!out.contains("on purpose") && err.is_empty(), "{out}{err}");
     }
 
     #[test]
@@ -159,7 +159,7 @@ mod tests {
     fn panics_with_the_hook_of_the_libraries() {
         set_quiet_hook();
         let mut err = std::ptr::null_mut();
-        assert_eq!(enter(&mut err, || panic!("told to")), CORACLE_EPANIC);
+        assert_eq!(enter(&mut err, || panic!("on purpose")), CORACLE_EPANIC);
         let object = handle::get::<ErrorObject>(err, "err").unwrap();
         assert!(object.detail.to_str().unwrap().contains("entry.rs:"));
     }

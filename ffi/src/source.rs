@@ -117,13 +117,13 @@ impl Source<'_> {
 
 impl Read for Source<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let told = || io::Error::other("the source was ended");
+        let ended_error = || io::Error::other("the source was ended");
         if self.ended.is_some() {
-            return Err(told());
+            return Err(ended_error());
         }
         self.fill(buffer).map_err(|ended| {
             self.ended = Some(ended);
-            told()
+            ended_error()
         })
     }
 }

@@ -35,7 +35,7 @@ impl Watcher {
         Watcher { call, user, drop, every, refused: AtomicI64::new(0) }
     }
 
-    fn tell(&self, record: *const libc::c_char) -> engine::Result<()> {
+    fn notify(&self, record: *const libc::c_char) -> engine::Result<()> {
         // SAFETY: the header's contract for progress functions; the record lives over the call.
         match unsafe { (self.call)(self.user, record) } {
             0 => Ok(()),
@@ -75,7 +75,7 @@ impl Using {
             watcher.refused.store(0, Ordering::SeqCst);
             if let Some(every) = watcher.every {
                 let beating = watcher.clone();
-                op.set_heartbeat(Some((every, Box::new(move || beating.tell(std::ptr::null())))));
+                op.set_heartbeat(Some((every, Box::new(move || beating.notify(std::ptr::null())))));
             }
         }
         Using { op: Some(op), nonblocking, watcher }
@@ -113,7 +113,7 @@ impl Using {
     pub(crate) fn progress(&self, record: &engine::model::Progress) -> engine::Result<()> {
         let Some(watcher) = &self.watcher else { return Ok(()) };
         let text = serde_json::to_string(record).map_err(|e| Error::internal(format!("writing JSON: {e}")))?;
-        watcher.tell(c_text(&text).as_ptr())
+        watcher.notify(c_text(&text).as_ptr())
     }
 
     /// The engine's answer, with the number of a callback that refused in place of the engine's error.

@@ -71,8 +71,8 @@ impl<'t> Node<'t> {
         }
     }
 
-    /// The value with all its members held.
-    pub(crate) fn held(self) -> Node<'t> {
+    /// The value with all its members in memory.
+    pub(crate) fn loaded(self) -> Node<'t> {
         match self {
             Node::Large(members) => Node::Object(members.iter().collect()),
             other => other,

@@ -118,14 +118,14 @@ fn filters(text: &str) -> Result<Filters> {
     let mismatch = |node: &Node<'_>, of: &str| {
         Error::invalid(format!("json: cannot unmarshal {} into Go value of type {of}", node.kind()))
     };
-    let fields = match json::parse(text.as_bytes()).map_err(Error::invalid)?.held() {
+    let fields = match json::parse(text.as_bytes()).map_err(Error::invalid)?.loaded() {
         Node::Object(fields) => fields,
         Node::Null => Vec::new(),
         other => return Err(mismatch(&other, "map[string]map[string]bool")),
     };
     let mut filters = Filters::new();
     for (name, values) in fields {
-        let values = match values.held() {
+        let values = match values.loaded() {
             Node::Null => Vec::new(),
             Node::Object(set) => set.into_iter().map(|(value, _)| value.into_owned()).collect(),
             Node::List(items) => items

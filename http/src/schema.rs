@@ -664,12 +664,12 @@ pub(crate) fn table_of(document: Document) -> &'static Table {
     }
 }
 
-/// Tells each member that no version of the API knows.
+/// Reports each member that no version of the API knows.
 fn strangers<'t>(
     node: Node<'t>,
     shape: &Shape,
     path: &mut Vec<Cow<'t, str>>,
-    tell: &mut dyn FnMut(String) -> Result<()>,
+    report: &mut dyn FnMut(String) -> Result<()>,
 ) -> Result<()> {
     match (shape, node) {
         (Struct(table), node @ (Node::Object(_) | Node::Large(_))) => {
@@ -677,11 +677,11 @@ fn strangers<'t>(
             members(node, |name, value| {
                 path.push(name.clone());
                 match known().find(|(n, _)| *n == name) {
-                    Some((_, shape)) => strangers(value, shape, path, tell)?,
+                    Some((_, shape)) => strangers(value, shape, path, report)?,
                     None => {
                         let names: Vec<&str> = known().map(|(name, _)| *name).collect();
                         let place = path[..path.len() - 1].iter().map(|part| format!("{part}.")).collect::<String>();
-                        tell(place + &stranger(&name, &names))?;
+                        report(place + &stranger(&name, &names))?;
                     }
                 }
                 path.pop();
@@ -690,13 +690,13 @@ fn strangers<'t>(
         }
         (Map(of) | Ports(of), node @ (Node::Object(_) | Node::Large(_))) => members(node, |name, value| {
             path.push(name);
-            strangers(value, of, path, tell)?;
+            strangers(value, of, path, report)?;
             path.pop();
             Ok(())
         })?,
         (List(of), Node::List(items)) => {
             for item in items {
-                strangers(item, of, path, tell)?;
+                strangers(item, of, path, report)?;
             }
         }
         (Refused, node) if !is_zero(&node) => return Err(not_supported(path)),
@@ -868,25 +868,25 @@ mod tests {
 
     #[test]
     fn strangers_are_named_with_what_was_meant() {
-        let told = |text: &str| unknown(text.as_bytes(), Document::Create).unwrap();
+        let reported = |text: &str| unknown(text.as_bytes(), Document::Create).unwrap();
         let meant = |place: &str, name: &str| format!("{place} is not a known member: the nearest is {name}");
         assert_eq!(
-            told("{\"HostConfig\":{\"ReadonlyRootfss\":true}}"),
+            reported("{\"HostConfig\":{\"ReadonlyRootfss\":true}}"),
             [meant("HostConfig.ReadonlyRootfss", "ReadonlyRootfs")]
         );
-        assert_eq!(told("{\"image\":\"x\",\"Cnd\":[]}"), [meant("image", "Image"), meant("Cnd", "Cmd")]);
-        assert_eq!(told("{\"Quux\":1}"), ["Quux is not a known member"]);
+        assert_eq!(reported("{\"image\":\"x\",\"Cnd\":[]}"), [meant("image", "Image"), meant("Cnd", "Cmd")]);
+        assert_eq!(reported("{\"Quux\":1}"), ["Quux is not a known member"]);
         // Binds stands in HostConfig.
-        assert_eq!(told("{\"Binds\":[]}").len(), 1);
+        assert_eq!(reported("{\"Binds\":[]}").len(), 1);
         let deep = "{\"HostConfig\":{\"Ulimits\":[{\"Name\":\"x\",\"Hart\":1}],\"PortBindings\":{\"80\":[{\"HostPorts\":1}]}}}";
         assert_eq!(
-            told(deep),
+            reported(deep),
             [
                 meant("HostConfig.Ulimits.Hart", "Hard"),
                 "HostConfig.PortBindings.80.HostPorts is not a known member: the nearest is HostPort".into()
             ]
         );
-        assert!(told("{\"Labels\":{\"any\":\"x\"},\"Image\":5}").is_empty(), "a wrong type is the reader's");
+        assert!(reported("{\"Labels\":{\"any\":\"x\"},\"Image\":5}").is_empty(), "a wrong type is the reader's");
         let error = unknown(b"{\"PortSpecs\":[\"3\"]}", Document::Create).unwrap_err();
         assert_eq!((error.kind(), error.message()), (ErrorKind::Unsupported, "PortSpecs is not supported"));
         assert_eq!(distance("abc", "acb"), 2);

@@ -322,10 +322,10 @@ impl Head {
         }
     }
 
-    /// Counts it where output goes out although the client could have told that it had read the head.
-    fn tell_unread(&mut self, socket: BorrowedFd<'_>, unread: &Unread) {
-        let tells = !matches!(self.witness, Witness::Kernel);
-        if tells && Instant::now() >= self.until() && !self.is_read(socket) {
+    /// Counts it where output goes out although the client could have reported that it had read the head.
+    fn count_unread(&mut self, socket: BorrowedFd<'_>, unread: &Unread) {
+        let can_report = !matches!(self.witness, Witness::Kernel);
+        if can_report && Instant::now() >= self.until() && !self.is_read(socket) {
             unread.add();
         }
     }
@@ -355,7 +355,7 @@ pub(crate) fn await_head(client: &Duplex, unread: &Unread) {
             return;
         }
     }
-    head.tell_unread(socket, unread);
+    head.count_unread(socket, unread);
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -415,7 +415,7 @@ impl Pump {
         if self.head.as_mut().is_some_and(|head| self.gone.is_some() || !head.is_waiting(socket)) {
             // Where there is nothing to be sent nothing was sent too early.
             let head = self.head.take().filter(|_| self.gone.is_none() && !self.to_client.is_empty());
-            head.into_iter().for_each(|mut head| head.tell_unread(socket, &self.plan.unread));
+            head.into_iter().for_each(|mut head| head.count_unread(socket, &self.plan.unread));
         }
         if !self.to_client.is_empty() && self.head.is_none() {
             interest |= PollFlags::POLLOUT;
@@ -454,9 +454,9 @@ impl Pump {
 
     fn over(&self) -> Option<End> {
         let silent = self.outputs.is_empty() && self.to_client.is_empty();
-        let told = silent && (!self.stdin_only || self.stdin.is_none());
+        let ended = silent && (!self.stdin_only || self.stdin.is_none());
         let lost = self.gone.is_some() && !self.sending && self.to_stdin.is_empty();
-        (told || lost).then_some(End::Done)
+        (ended || lost).then_some(End::Done)
     }
 
     fn read_outputs(&mut self, ready: &[PollFlags]) {

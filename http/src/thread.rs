@@ -19,9 +19,9 @@ mod tests {
 
     #[test]
     fn a_thread_has_all_signals_blocked_and_its_starter_has_its_own_mask() {
-        let (tell, told) = std::sync::mpsc::channel();
-        spawn("coracle-test", move || tell.send(SigSet::thread_get_mask().unwrap()).unwrap()).unwrap();
-        let theirs = told.recv().unwrap();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        spawn("coracle-test", move || sender.send(SigSet::thread_get_mask().unwrap()).unwrap()).unwrap();
+        let theirs = receiver.recv().unwrap();
         assert!(theirs.contains(Signal::SIGCHLD) && theirs.contains(Signal::SIGALRM));
         assert!(!SigSet::thread_get_mask().unwrap().contains(Signal::SIGALRM));
     }

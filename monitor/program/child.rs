@@ -206,7 +206,7 @@ impl<'a> Child<'a> {
             Volume(op) => self.mounts.volume(op, None, &self.tree),
             BindPart(op) => self.mounts.bind_part(op, &self.tree),
             VolumePart(op) => self.mounts.volume_part(op, &self.tree),
-            OthersDev(op) => self.use_others_dev(op.parts),
+            ForeignDev(op) => self.use_foreign_dev(op.parts),
             // An operation that this monitor does not know must not be skipped: it may be a restriction.
             _ if step.code < ops::MONITORS => Err(errno(ENOSYS)),
             _ => Ok(()),
@@ -228,7 +228,7 @@ impl<'a> Child<'a> {
         if u64::from(kind) == CLONE_NEWPID && self.launch.enters {
             // The process that appears there for a moment must be in the container's groups.
             self.arrival.join_groups().map_err(|failure| errno(failure.errno))?;
-            self.mounts.others_proc = crate::others_proc::context_for(fd)?;
+            self.mounts.foreign_proc = crate::foreign_proc::context_for(fd)?;
         }
         os(sys::setns(fd, u64::from(kind)))
     }
@@ -259,11 +259,11 @@ impl<'a> Child<'a> {
         self.tree.open_root()
     }
 
-    /// Uses a `/dev` that the container does not make: `OTHERS_*`.
-    fn use_others_dev(&mut self, parts: u32) -> Step {
-        self.stdio.set_others(parts);
-        if parts & OTHERS_PTS != 0 {
-            self.mounts.others_pts(&self.tree);
+    /// Uses a `/dev` that the container does not make: `FOREIGN_*`.
+    fn use_foreign_dev(&mut self, parts: u32) -> Step {
+        self.stdio.set_foreign(parts);
+        if parts & FOREIGN_PTS != 0 {
+            self.mounts.foreign_pts(&self.tree);
         }
         Ok(())
     }

@@ -22,7 +22,7 @@
 //!   `logfile`, `rotate` and `gzip` (the log: `jsonlog`, `deflate`, and the library `lines`), `dns` and `names`
 //!   (`question`, `framed`, `servers`, `addresses`), `relay` (`passage`), (`open_set`);
 //! - children: `child` (the plan, between clone and exec; `paths`, `devices`, `search`, `fault`), `reports` (`report`),
-//!   (`permits`: whether a seccomp filter allows a call), `others_proc` (a procfs of a PID namespace of others),
+//!   (`permits`: whether a seccomp filter allows a call), `foreign_proc` (a procfs of a foreign PID namespace),
 //!   `overlay`, `net`, `user` (passwd and group: `users`, `group_list`), `privileges` (what a process gives up),
 //!   `rights` (the launcher's capabilities), `private` (memory that others may not see);
 //! - below all of them: `fd` (descriptors that close), `failure`, `by_kind` (operations by kind), `in_force` (a plan
@@ -106,7 +106,7 @@ mod open_set;
 #[allow(dead_code)]
 #[path = "../src/ops.rs"]
 mod ops;
-mod others_proc;
+mod foreign_proc;
 mod outputs;
 mod overlay;
 #[path = "../src/owners.rs"]

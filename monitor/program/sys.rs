@@ -507,7 +507,7 @@ pub fn recv_from(fd: i32, data: &mut [u8], from: &mut [u8]) -> Result<usize> {
 
 /// One datagram with its sender's `sockaddr_in6` and a control message about where it came to (`in6_pktinfo`); answers
 /// both lengths.
-pub fn recv_asked(fd: i32, data: &mut [u8], from: &mut [u8; 28], control: &mut Asked) -> Result<(usize, usize)> {
+pub fn recv_pktinfo(fd: i32, data: &mut [u8], from: &mut [u8; 28], control: &mut PacketInfo) -> Result<(usize, usize)> {
     let mut iov = IoVec { base: data.as_mut_ptr(), length: data.len() };
     let mut message = MsgHdr {
         name: from.as_mut_ptr() as usize,
@@ -523,7 +523,7 @@ pub fn recv_asked(fd: i32, data: &mut [u8], from: &mut [u8; 28], control: &mut A
 }
 
 /// One datagram to a `sockaddr_in6`, with such a control message.
-pub fn send_asked(fd: i32, data: &[u8], to: &[u8; 28], control: &Asked, control_length: usize) -> Result<usize> {
+pub fn send_pktinfo(fd: i32, data: &[u8], to: &[u8; 28], control: &PacketInfo, control_length: usize) -> Result<usize> {
     let mut iov = IoVec { base: data.as_ptr().cast_mut(), length: data.len() };
     let message = MsgHdr {
         name: to.as_ptr() as usize,
@@ -540,7 +540,7 @@ pub fn send_asked(fd: i32, data: &[u8], to: &[u8; 28], control: &Asked, control_
 /// Room for one control message with an `in6_pktinfo`.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
-pub struct Asked(pub [u8; 40]);
+pub struct PacketInfo(pub [u8; 40]);
 
 /// Sets a socket option that is a number; one that the kernel does not know changes nothing.
 pub fn set_option(fd: i32, level: i32, option: i32, value: i32) {

@@ -29,7 +29,7 @@ pub struct Identity {
 /// The rules are those of other engines: digits are always a number; a name must be in the file, a number need not be;
 /// the groups that list the user count unless the request names a group.
 pub fn resolve(root: i32, spec: &[u8], more: List<&[u8]>) -> Outcome<Identity> {
-    let mut who = Identity {
+    let mut identity = Identity {
         uid: 0,
         gid: 0,
         groups: os(sys::map_slice(MAX_GROUPS))?,
@@ -43,30 +43,30 @@ pub fn resolve(root: i32, spec: &[u8], more: List<&[u8]>) -> Outcome<Identity> {
     let passwd = read_file(root, b"etc/passwd\0")?;
     let groups = read_file(root, b"etc/group\0")?;
     let found = users::user(user, passwd).map_err(|bad| failure_of(&bad, DETAIL_NO_USER, 0))?;
-    (who.uid, who.gid) = (found.uid, found.gid);
-    if let Some(place) = who.home.get_mut(..found.home.len()) {
+    (identity.uid, identity.gid) = (found.uid, found.gid);
+    if let Some(place) = identity.home.get_mut(..found.home.len()) {
         place.copy_from_slice(found.home);
-        who.home_length = found.home.len();
+        identity.home_length = found.home.len();
     }
     if group.is_empty() && Wall::UserGroups.stands() {
         for gid in users::groups_of(found.name, groups) {
-            who.insert(gid)?;
+            identity.insert(gid)?;
         }
     } else if !group.is_empty() {
-        who.gid = group_id(group, groups, 0)?;
+        identity.gid = group_id(group, groups, 0)?;
     }
-    let primary = who.gid;
-    who.insert(primary)?;
+    let primary = identity.gid;
+    identity.insert(primary)?;
     for (group, index) in more.iter().zip(1..) {
         let gid = group_id(group, groups, index)?;
-        who.insert(gid)?;
+        identity.insert(gid)?;
     }
-    who.each_once();
-    if who.home_length == 0 {
-        who.home[0] = b'/';
-        who.home_length = 1;
+    identity.each_once();
+    if identity.home_length == 0 {
+        identity.home[0] = b'/';
+        identity.home_length = 1;
     }
-    Ok(who)
+    Ok(identity)
 }
 
 fn group_id(group: &[u8], groups: &[u8], index: u32) -> Outcome<u32> {

@@ -268,7 +268,7 @@ operations! {
         /// `ID_*`.
         flags: u32,
         /// The user, the groups, and the capabilities.
-        who: Who<'a>,
+        credentials: Credentials<'a>,
         /// The seccomp filter (`sock_filter` bytes); empty if there is none.
         filter: &'a [u8],
         /// Inheritable capabilities.
@@ -364,8 +364,8 @@ operations! {
     }
     /// The container does not make all of `/dev` itself. A terminal is mounted on a console only if one of the parts
     /// says so.
-    33 OthersDev {
-        /// `OTHERS_*`.
+    33 ForeignDev {
+        /// `FOREIGN_*`.
         parts: u32,
     }
     /// The working directory, which is there.
@@ -622,7 +622,7 @@ fields! {
 
 /// The user, the groups and the capabilities of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Who<'a> {
+pub struct Credentials<'a> {
     /// The bounding set.
     pub bounding: u64,
     /// Permitted ones of root.
@@ -635,7 +635,7 @@ pub struct Who<'a> {
     pub groups: List<'a, &'a [u8]>,
 }
 
-impl<'a> Field<'a> for Who<'a> {
+impl<'a> Field<'a> for Credentials<'a> {
     const SHAPE: Shape = {
         let sets = u64::SHAPE.then(u64::SHAPE).then(u64::SHAPE);
         Shape::COUNT.then(sets).then(Text::SHAPE).then(Shape::items(Text::SHAPE))
@@ -649,7 +649,7 @@ impl<'a> Field<'a> for Who<'a> {
     fn read(p: &mut Payload<'a>) -> Self {
         let count = u32::read(p);
         let [bounding, for_root, for_others] = [u64::read(p), u64::read(p), u64::read(p)];
-        Who { bounding, for_root, for_others, user: Field::read(p), groups: List::read_items(count, p) }
+        Credentials { bounding, for_root, for_others, user: Field::read(p), groups: List::read_items(count, p) }
     }
 }
 

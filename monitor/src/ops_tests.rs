@@ -46,7 +46,8 @@ impl Parts {
 
     fn of_the_child(&self) -> Vec<Op<'_>> {
         let (path, text) = (self.text.text(), self.other.text());
-        let who = Who { bounding: 1, for_root: 2, for_others: 3, user: b"a:b", groups: self.groups.list() };
+        let credentials =
+            Credentials { bounding: 1, for_root: 2, for_others: 3, user: b"a:b", groups: self.groups.list() };
         let words = Words { argv: self.texts.list(), env: self.texts.list() };
         vec![
             Op::Hostname(Hostname { name: b"box" }),
@@ -74,7 +75,7 @@ impl Parts {
             Op::Keyring(Keyring {}),
             Op::Stdio(Stdio {}),
             Op::Workdir(Workdir { path }),
-            Op::Identity(Identity { flags: 1, who, filter: b"12345678", inheritable: 4, ambient: 5 }),
+            Op::Identity(Identity { flags: 1, credentials, filter: b"12345678", inheritable: 4, ambient: 5 }),
             Op::Exec(Exec { words }),
             Op::JoinNs(JoinNs { index: 2, kind: 0x2000_0000 }),
             Op::CgroupNs(CgroupNs {}),
@@ -86,7 +87,7 @@ impl Parts {
             Op::UserNs(UserNs { uid: 100_000, gid: 100_001, own_mounts: true }),
             Op::OwnStreams(OwnStreams { uid: 1, gid: 2 }),
             Op::Volume(Volume { index: 1, flags: 8, set: 1, clear: 2, target: path, name: b"data" }),
-            Op::OthersDev(OthersDev { parts: 5 }),
+            Op::ForeignDev(ForeignDev { parts: 5 }),
             Op::Chdir(Chdir { path }),
             Op::Profile(Profile { required: false, word: b"exec x" }),
             Op::Label(Label { label: b"system_u:system_r:container_t:s0" }),
@@ -215,8 +216,8 @@ fn operations_have_the_bytes_of_the_first_version() {
     let (argv, env) = (Items::texts(["sh", "-c"]), Items::texts(["A="]));
     let exec = bytes(Op::Exec(Exec { words: Words { argv: argv.list(), env: env.list() } }));
     assert_eq!(exec, b"\x02\0\0\0\x01\0\0\0\x02\0\0\0sh\0\x02\0\0\0-c\0\x02\0\0\0A=\0");
-    let who = Who { bounding: 1, for_root: 2, for_others: 3, user: b"a", groups: parts.groups.list() };
-    let identity = bytes(Op::Identity(Identity { flags: 1, who, filter: b"", inheritable: 4, ambient: 5 }));
+    let credentials = Credentials { bounding: 1, for_root: 2, for_others: 3, user: b"a", groups: parts.groups.list() };
+    let identity = bytes(Op::Identity(Identity { flags: 1, credentials, filter: b"", inheritable: 4, ambient: 5 }));
     let sets = b"\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0";
     let texts = b"\x01\0\0\0a\0\x05\0\0\0wheel\0\x02\0\0\x0027\0\0\0\0\0\0";
     let more = b"\x04\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0";

@@ -7,7 +7,7 @@ use crate::walls::Wall;
 
 /// A user: an entry of the file, or a number that the file does not have.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Found<'a> {
+pub struct UserEntry<'a> {
     pub uid: u32,
     pub gid: u32,
     /// Name and home are empty if the file has no entry.
@@ -26,7 +26,7 @@ pub enum Bad {
 }
 
 /// Looks `user` up: a name, a number, or nothing for root.
-pub fn user<'a>(user: &[u8], passwd: &'a [u8]) -> Result<Found<'a>, Bad> {
+pub fn user<'a>(user: &[u8], passwd: &'a [u8]) -> Result<UserEntry<'a>, Bad> {
     let named = !Wall::UserNumbers.stands() && lines(passwd).any(|line| field(line, 0) == user);
     let wanted = match user.is_empty() {
         true => Some(0),
@@ -38,10 +38,10 @@ pub fn user<'a>(user: &[u8], passwd: &'a [u8]) -> Result<Found<'a>, Bad> {
         None => field(line, 0) == user,
     });
     let Some(line) = entry else {
-        return wanted.map(|uid| Found { uid, ..Found::default() }).ok_or(Bad::Missing);
+        return wanted.map(|uid| UserEntry { uid, ..UserEntry::default() }).ok_or(Bad::Missing);
     };
     let id = |index| number(field(line, index)).ok().flatten().ok_or(Bad::Entry);
-    Ok(Found { uid: id(2)?, gid: id(3)?, name: field(line, 0), home: field(line, 5) })
+    Ok(UserEntry { uid: id(2)?, gid: id(3)?, name: field(line, 0), home: field(line, 5) })
 }
 
 /// The number of a group: a name, or a number.
@@ -102,18 +102,18 @@ mod tests {
 
     #[test]
     fn a_user_is_found_by_name_or_number() {
-        let root = Found { uid: 0, gid: 0, name: b"root", home: b"/root" };
-        assert_eq!(user(b"root", PASSWD), Ok(Found { ..root }));
-        assert_eq!(user(b"0", PASSWD), Ok(Found { ..root }));
+        let root = UserEntry { uid: 0, gid: 0, name: b"root", home: b"/root" };
+        assert_eq!(user(b"root", PASSWD), Ok(UserEntry { ..root }));
+        assert_eq!(user(b"0", PASSWD), Ok(UserEntry { ..root }));
         assert_eq!(user(b"", PASSWD), Ok(root));
-        assert_eq!(user(b"games", PASSWD), Ok(Found { uid: 5, gid: 60, name: b"games", home: b"/usr/games" }));
+        assert_eq!(user(b"games", PASSWD), Ok(UserEntry { uid: 5, gid: 60, name: b"games", home: b"/usr/games" }));
     }
 
     #[test]
     fn digits_are_a_number_and_need_no_entry() {
         // Not the user of that name.
-        assert_eq!(user(b"7", PASSWD), Ok(Found { uid: 7, ..Found::default() }));
-        assert_eq!(user(b"2147483647", b""), Ok(Found { uid: i32::MAX as u32, ..Found::default() }));
+        assert_eq!(user(b"7", PASSWD), Ok(UserEntry { uid: 7, ..UserEntry::default() }));
+        assert_eq!(user(b"2147483647", b""), Ok(UserEntry { uid: i32::MAX as u32, ..UserEntry::default() }));
         for text in [&b"2147483648"[..], b"99999999999999999999", b"-1"] {
             assert_eq!(user(text, PASSWD), Err(Bad::Range));
             assert_eq!(group(text, GROUPS), Err(Bad::Range));

@@ -77,11 +77,11 @@ const _: () = assert!(size_of::<Header>() == HEADER_LEN);
 // Flags and kinds of the operations in `ops`.
 
 /// Terminals come from the `/dev/pts` that is there.
-pub const OTHERS_PTS: u32 = 1;
+pub const FOREIGN_PTS: u32 = 1;
 /// A terminal is mounted on the `/dev/console` that is there, if there is one: nothing may be made.
-pub const OTHERS_CONSOLE: u32 = 2;
+pub const FOREIGN_CONSOLE: u32 = 2;
 /// A terminal is mounted on `/dev/console`, which is made if it is not there.
-pub const OTHERS_NOT_CONSOLE: u32 = 4;
+pub const FOREIGN_NOT_CONSOLE: u32 = 4;
 
 /// Over a socket in the monitor's network namespace, of the route family.
 pub const NET_HOST: u32 = 0;

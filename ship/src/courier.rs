@@ -112,7 +112,7 @@ impl Courier {
     fn give_up(&mut self, problem: Problem, stop: BorrowedFd<'_>) -> Result<(), Problem> {
         match problem {
             Problem::Stopped => {
-                self.settle();
+                self.collect_acknowledged();
                 self.release(true);
                 Err(Problem::Stopped)
             }
@@ -127,13 +127,13 @@ impl Courier {
 
     /// A turn for each log that may have records; answers whether any had.
     fn round(&mut self, stop: BorrowedFd<'_>) -> Result<bool, Problem> {
-        self.settle();
+        self.collect_acknowledged();
         self.check_link()?;
         let ready: Vec<u64> = self.sources.iter().filter(|(_, source)| source.is_ready).map(|(at, _)| *at).collect();
         let mut any = false;
         for at in ready {
             any |= self.turn(at, stop)?;
-            self.settle();
+            self.collect_acknowledged();
             self.bound(stop)?;
         }
         Ok(any)
@@ -199,7 +199,7 @@ impl Courier {
     }
 
     /// Takes what is acknowledged, and moves the cursors over what was acknowledged long enough ago.
-    fn settle(&mut self) {
+    fn collect_acknowledged(&mut self) {
         if let Some(link) = self.link.as_ref().filter(|_| !self.flying.is_empty()) {
             let (acknowledged, now) = (link.acknowledged(), Instant::now());
             while let Some(flying) = self.flying.pop_front_if(|flying| flying.end <= acknowledged) {
@@ -241,13 +241,13 @@ impl Courier {
             }
             wait(link.fd(), PollFlags::empty(), glance, stop)?;
             glance = (glance * 2).min(GLANCE.1);
-            self.settle();
+            self.collect_acknowledged();
         }
     }
 
     /// Ends the connection. Records that it did not bring are read again.
     fn break_off(&mut self, fault: Fault, errno: i32) {
-        self.settle();
+        self.collect_acknowledged();
         self.release(is_in_order(Problem::Failed(fault, errno)));
         self.flying.clear();
         self.held.clear();
@@ -271,7 +271,7 @@ impl Courier {
             if self.sleep(time, wake, stop)? {
                 return Ok(());
             }
-            self.settle();
+            self.collect_acknowledged();
             self.check_link()?;
             if waits && self.flying.is_empty() && self.held.is_empty() {
                 // Logs of removed containers may be over now.

@@ -49,8 +49,8 @@ struct Inbox {
 
 /// Works until `stop` is readable. `lock`: the file by whose lock shippers know of each other.
 pub fn run(root: &Path, lock: &Path, stop: Arc<OwnedFd>, spawn: &Spawn) {
-    let Some(held) = take_lock(lock, &stop) else { return };
-    let shared = Arc::new(Shared { root: root.to_owned(), stop, _lock: held, known: Mutex::default() });
+    let Some(lock) = take_lock(lock, &stop) else { return };
+    let shared = Arc::new(Shared { root: root.to_owned(), stop, _lock: lock, known: Mutex::default() });
     let mut couriers = BTreeMap::new();
     let outbox = outbox::directory(root);
     // A start makes it otherwise; a watch needs it before.
@@ -98,14 +98,14 @@ fn names(outbox: &Path) -> Vec<String> {
     names.filter(|name| name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit())).collect()
 }
 
-fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {
     /// Gives a delivery to the courier of its destination, if no courier has it.
     fn take_on(self: &Arc<Self>, id: &str, couriers: &mut BTreeMap<Destination, Arc<Inbox>>, spawn: &Spawn) {
-        if held(&self.known).contains(id) {
+        if locked(&self.known).contains(id) {
             return;
         }
         let entry = Entry::new(&self.root, id);
@@ -120,9 +120,9 @@ impl Shared {
             return;
         };
         let Ok(source) = Source::open(entry, &plan, &driver) else { return };
-        held(&self.known).insert(id.to_owned());
+        locked(&self.known).insert(id.to_owned());
         if !self.give(driver.destination(), source, couriers, spawn) {
-            held(&self.known).remove(id);
+            locked(&self.known).remove(id);
         }
     }
 
@@ -135,7 +135,7 @@ impl Shared {
         spawn: &Spawn,
     ) -> bool {
         if let Some(inbox) = couriers.get(&to)
-            && let Some(new) = held(&inbox.new).as_mut()
+            && let Some(new) = locked(&inbox.new).as_mut()
         {
             new.push(source);
             return inbox.wake.write(1).is_ok();
@@ -154,7 +154,7 @@ impl Shared {
     /// The work of a courier's thread.
     fn deliver(&self, mut courier: Courier, inbox: &Inbox) {
         loop {
-            let mut new = held(&inbox.new);
+            let mut new = locked(&inbox.new);
             new.as_mut().into_iter().flat_map(std::mem::take).for_each(|source| courier.add(source));
             if courier.is_done() {
                 // From here on the shipper starts another thread.
@@ -163,7 +163,7 @@ impl Shared {
             }
             drop(new);
             match courier.work(inbox.wake.as_fd(), self.stop.as_fd()) {
-                Ok(over) => held(&self.known).retain(|id| !over.contains(id)),
+                Ok(over) => locked(&self.known).retain(|id| !over.contains(id)),
                 Err(Problem::Stopped | Problem::Failed(..)) => return,
             }
             let _ = inbox.wake.read();

@@ -63,7 +63,7 @@ impl<'a> Args<'a> {
     }
 
     /// Whether an argument belongs to the history and so to the cache.
-    pub(super) fn is_told(&self, name: &str) -> bool {
+    pub(super) fn is_in_history(&self, name: &str) -> bool {
         self.allowed.contains_key(name) || !PREDEFINED.contains(&name)
     }
 
@@ -107,7 +107,7 @@ mod tests {
         let all = stage.beside(&env);
         assert_eq!((all.get("a"), all.get("b"), all.get("c")), (Some(&"given".to_owned()), None, None));
         assert_eq!(all["m"], "meta");
-        assert!(!stage.is_told("http_proxy") && stage.is_told("a"));
+        assert!(!stage.is_in_history("http_proxy") && stage.is_in_history("a"));
         args.merge(&stage);
         assert_eq!(args.unused(), ["unused"]);
     }

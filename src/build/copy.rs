@@ -5,7 +5,7 @@ use super::files::{Copier, ROOT, make_dirs, open_dir, open_file, resolve, split,
 use super::job::Job;
 #[cfg(feature = "registry")]
 use super::remote::download;
-use super::sources::{Found, From, hash_of, own_file, owner};
+use super::sources::{From, SourceFile, hash_of, own_file, owner};
 use super::state::{Finished, State};
 use crate::buildfile::{Copy, Heredoc};
 use crate::container::extract;
@@ -66,7 +66,7 @@ impl Sources<'_, '_> {
         self.job.commit(state, config, "", layer)
     }
 
-    fn all(&mut self, copy: &Copy, is_add: bool, owners: bool) -> Result<Vec<Found>> {
+    fn all(&mut self, copy: &Copy, is_add: bool, owners: bool) -> Result<Vec<SourceFile>> {
         let failed = |error: Error| error.context(if is_add { "ADD failed" } else { "COPY failed" });
         let from = match copy.from.as_str() {
             "" => self.context.cloned(),
@@ -119,7 +119,7 @@ impl Sources<'_, '_> {
     }
 
     /// A source that stands in the build file.
-    fn document(&mut self, doc: &Heredoc) -> Result<Found> {
+    fn document(&mut self, doc: &Heredoc) -> Result<SourceFile> {
         let (_, stage) = self.job.building.directory()?;
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
         #[cfg(feature = "attacks")]
@@ -135,7 +135,7 @@ impl Sources<'_, '_> {
 }
 
 /// Copies one source, or unpacks it, where archives are to be.
-fn put(root: &OwnedFd, destination: &str, found: &Found, copier: &Copier<'_>, unpack: Option<Room>) -> Result<()> {
+fn put(root: &OwnedFd, destination: &str, found: &SourceFile, copier: &Copier<'_>, unpack: Option<Room>) -> Result<()> {
     let real = resolve(&found.root, &found.path)?;
     let there =
         stat(&found.root, &real)?.ok_or_else(|| Error::not_found(format!("{}: source path not found", found.path)))?;
@@ -207,7 +207,7 @@ fn is_url(text: &str) -> bool {
 }
 
 #[cfg(not(feature = "registry"))]
-fn download(_: &mut Job<'_>, _: &str, _: &str) -> Result<Found> {
+fn download(_: &mut Job<'_>, _: &str, _: &str) -> Result<SourceFile> {
     Err(Error::unsupported("a URL: this build of the library has no HTTP client (feature \"registry\")"))
 }
 

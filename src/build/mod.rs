@@ -53,11 +53,11 @@ pub(crate) type OnProgress<'a> = &'a mut dyn FnMut(Progress) -> Result<()>;
 /// use coracle::model::BuildImage;
 ///
 /// let build = BuildImage { t: vec!["site:1".into()], ..Default::default() };
-/// let mut tell = |progress: coracle::model::Progress| {
+/// let mut report = |progress: coracle::model::Progress| {
 ///     print!("{}", progress.stream);
 ///     Ok(())
 /// };
-/// let id = engine.image_build(&build, Context::Directory("site".as_ref()), &mut tell, None)?;
+/// let id = engine.image_build(&build, Context::Directory("site".as_ref()), &mut report, None)?;
 /// # Ok::<(), coracle::Error>(())
 /// ```
 pub enum Context<'a> {
@@ -128,7 +128,7 @@ pub(crate) fn build<'a>(
         Ok(image)
     });
     match done {
-        Ok(image) => build.tell_end(image, &names),
+        Ok(image) => build.report_end(image, &names),
         Err(error) => Err(build.fail(error)),
     }
 }
@@ -314,7 +314,7 @@ impl Build<'_> {
         self.job.shop.containers.build_steps.keep_build_steps(&self.containers.ids())
     }
 
-    fn tell_end(mut self, image: String, names: &[Reference]) -> Result<String> {
+    fn report_end(mut self, image: String, names: &[Reference]) -> Result<String> {
         self.job.out.line(format!("Successfully built {}\n", short(&image)))?;
         for name in names {
             self.job.out.line(format!("Successfully tagged {name}\n"))?;

@@ -1,7 +1,7 @@
 //! Files that a build gets from elsewhere: base images, files of ADD, contexts.
 
 use super::job::Job;
-use super::sources::{Found, own_file};
+use super::sources::{SourceFile, own_file};
 use super::{Context, context, repository};
 use crate::error::{Error, Result};
 use crate::git::Remote;
@@ -39,7 +39,7 @@ pub(super) fn pull(job: &mut Job<'_>, name: &str) -> Result<()> {
 }
 
 /// Downloads a source of ADD.
-pub(super) fn download(job: &mut Job<'_>, url: &str, destination: &str) -> Result<Found> {
+pub(super) fn download(job: &mut Job<'_>, url: &str, destination: &str) -> Result<SourceFile> {
     let transport = Download::transport(&job.shop.options.registry);
     let mut download = started(job, url, &transport)?;
     let named = name(url, download.header("content-disposition"));
@@ -64,7 +64,7 @@ fn started(job: &Job<'_>, url: &str, transport: &Transport) -> Result<Download> 
     beside(transport, &mut |_| Ok(()), job.op, |_| Download::start(url, transport))
 }
 
-/// Takes a body in, telling how far it is.
+/// Takes a body in, and reports its progress.
 fn take(
     job: &mut Job<'_>,
     transport: &Transport,
@@ -79,10 +79,10 @@ fn take(
 }
 
 fn pass_on(download: &mut Download, to: &mut dyn Write, what: &str, limit: u64, sender: &ProgressSender) -> Result<()> {
-    let mut told = ProgressReader::new(download, what, sender);
+    let mut reader = ProgressReader::new(download, what, sender);
     let (mut buffer, mut taken) = (vec![0; 128 << 10], 0u64);
     loop {
-        let read = told.read(&mut buffer).map_err(|e| Error::internal(format!("{what}: {e}")))?;
+        let read = reader.read(&mut buffer).map_err(|e| Error::internal(format!("{what}: {e}")))?;
         if read == 0 {
             return Ok(());
         }

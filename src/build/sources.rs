@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
 /// Something to copy.
-pub(super) struct Found {
+pub(super) struct SourceFile {
     pub(super) root: Rc<OwnedFd>,
     /// As the instruction names it: what it is called where it goes into a directory.
     pub(super) path: String,
@@ -35,7 +35,7 @@ pub(super) struct From<'a> {
 
 impl From<'_> {
     /// The files of one source: itself, or all files that it matches.
-    pub(super) fn find(&self, source: &str) -> Result<Vec<Found>> {
+    pub(super) fn find(&self, source: &str) -> Result<Vec<SourceFile>> {
         let path = source.strip_prefix('/').unwrap_or(source);
         let path = path.strip_prefix("./").unwrap_or(path);
         if leaves(path) {
@@ -74,7 +74,7 @@ impl From<'_> {
     }
 
     /// The file at a path.
-    pub(super) fn one(&self, path: &str) -> Result<Found> {
+    pub(super) fn one(&self, path: &str) -> Result<SourceFile> {
         let real = resolve(&self.root, path)?;
         let Some(there) = stat(&self.root, &real)? else {
             let missing = Error::not_found(format!("stat {path}: file does not exist"));
@@ -94,7 +94,7 @@ impl From<'_> {
             "file"
         };
         let hash = format!("{kind}:{}", hasher.finish().hex());
-        Ok(Found { root: self.root.clone(), path: path.to_owned(), hash, may_unpack: true })
+        Ok(SourceFile { root: self.root.clone(), path: path.to_owned(), hash, may_unpack: true })
     }
 
     fn tree(&self, dir: BorrowedFd<'_>, hasher: &mut Hasher) -> Result<()> {
@@ -157,7 +157,7 @@ fn hash_attributes(fd: BorrowedFd<'_>, hasher: &mut Hasher) -> Result<()> {
 }
 
 /// One digest of all sources.
-pub(super) fn hash_of(all: &[Found]) -> String {
+pub(super) fn hash_of(all: &[SourceFile]) -> String {
     if let [one] = all {
         return one.hash.clone();
     }
@@ -224,7 +224,7 @@ fn id_of(root: &OwnedFd, name: &str, file: &str, what: &str) -> Result<u32> {
 }
 
 /// A file of the build's own as a source; `kind`: where it is from.
-pub(super) fn own_file(root: OwnedFd, name: &str, kind: &str, op: Option<&Op>) -> Result<Found> {
+pub(super) fn own_file(root: OwnedFd, name: &str, kind: &str, op: Option<&Op>) -> Result<SourceFile> {
     let from = From { root: Rc::new(root), is_context: false, owners: false, op };
     let mut one = from.one(name)?;
     // ADD unpacks the same file where the context has it: that is another step.

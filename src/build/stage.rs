@@ -114,8 +114,8 @@ impl Build<'_> {
         }
         let look_up = look_up(&seen.env, &seen.args);
         let expander = Expander { escape: self.variables.escape, look_up: &look_up, budget: &self.variables.budget };
-        let told = instruction.apply(&mut state.config, &mut state.cmd_set, &expander)?;
-        told.ok_or_else(|| Error::internal("an instruction that does more than change the configuration"))
+        let applied = instruction.apply(&mut state.config, &mut state.cmd_set, &expander)?;
+        applied.ok_or_else(|| Error::internal("an instruction that does more than change the configuration"))
     }
 
     fn arg(&mut self, state: &mut State<'_>, seen: &Seen, list: &[(String, Option<String>)]) -> Result<()> {
@@ -174,14 +174,14 @@ impl Build<'_> {
 
     fn run(&mut self, state: &mut State<'_>, command: &Command, args: &BTreeMap<String, String>) -> Result<()> {
         let words = command.argv(&state.config);
-        let told: Vec<String> = args
+        let given: Vec<String> = args
             .iter()
-            .filter(|(name, _)| state.args.is_told(name))
+            .filter(|(name, _)| state.args.is_in_history(name))
             .map(|(name, value)| format!("{name}={value}"))
             .collect();
         let saved = match args.is_empty() {
             true => words.clone(),
-            false => [vec![format!("|{}", told.len())], told, words.clone()].concat(),
+            false => [vec![format!("|{}", given.len())], given, words.clone()].concat(),
         };
         let mut probe = ContainerConfig { cmd: Some(saved), ..state.config.clone() };
         if !words.is_empty() {

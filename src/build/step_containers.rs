@@ -29,14 +29,14 @@ impl StepContainers {
             } else {
                 Ok(())
             };
-            let told = match (&gone, shows) {
+            let reported = match (&gone, shows) {
                 (Ok(()), true) => job.out.line(format!("Removing intermediate container {}\n", short(&container.id))),
                 _ => Ok(()),
             };
             if gone.is_err() {
                 stay.push(container);
             }
-            result = result.and(gone).and(told);
+            result = result.and(gone).and(reported);
         }
         self.list = stay;
         result
@@ -53,7 +53,7 @@ impl StepContainers {
         Ok(id)
     }
 
-    /// Makes a container, and tells of it.
+    /// Makes a container, and reports it.
     pub(super) fn made(&mut self, job: &mut Job<'_>, config: &ContainerConfig) -> Result<String> {
         let body =
             CreateBody { config: config.clone(), host_config: host_config(job.request), ..CreateBody::default() };

@@ -103,7 +103,7 @@ impl Creator {
             spec.host_config = spec.host_config.changed(|host| host.privileged = true)?;
         }
         self.check_owners(&mut spec)?;
-        self.register.leases.held(spec.lease.as_ref())?;
+        self.register.leases.reader(spec.lease.as_ref())?;
         Ok((spec, warnings))
     }
 

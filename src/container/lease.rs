@@ -101,7 +101,7 @@ impl Leases {
     }
 
     /// The reading end of a container's lease. Errors: nobody holds it.
-    pub(super) fn held(&self, mark: Option<&LeaseMark>) -> Result<Option<OwnedFd>> {
+    pub(super) fn reader(&self, mark: Option<&LeaseMark>) -> Result<Option<OwnedFd>> {
         let Some(LeaseMark { name, .. }) = mark else { return Ok(None) };
         match reading(&self.dir, name) {
             Some(fifo) if has_writer(&fifo) => Ok(Some(fifo.into())),
@@ -179,11 +179,11 @@ mod tests {
         let leases = Leases::open(&run).unwrap();
         let mark = LeaseMark::new("work");
         assert!(leases.has_ended(Some(&mark)) && !leases.has_ended(None));
-        assert_eq!(leases.held(Some(&mark)).unwrap_err().message(), "nobody holds the lease work of the container");
+        assert_eq!(leases.reader(Some(&mark)).unwrap_err().message(), "nobody holds the lease work of the container");
         let (first, second) = (leases.hold("work").unwrap(), leases.hold("work").unwrap());
         leases.sweep().unwrap();
         drop(first);
-        assert!(leases.held(Some(&mark)).unwrap().is_some() && !leases.has_ended(Some(&mark)));
+        assert!(leases.reader(Some(&mark)).unwrap().is_some() && !leases.has_ended(Some(&mark)));
         let kept = second.as_fd().try_clone_to_owned().unwrap();
         drop(second);
         assert!(!leases.has_ended(Some(&mark)));

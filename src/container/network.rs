@@ -316,7 +316,7 @@ impl Connections {
         let (mac, mode) = (spec.config.mac_address.clone(), spec.host_config.network_mode.clone());
         let netns = self.netns(&found)?;
         let hostname = spec::hostname(&found.spec, &found.row.id);
-        let who = Joining {
+        let container = Joining {
             id: &found.row.id,
             slot: found.row.slot,
             name: &found.row.name,
@@ -328,7 +328,7 @@ impl Connections {
             exposed: &PortSet::new(),
             publish_all: false,
         };
-        self.networks.endpoints.join_one(&who, &want, &interface)?;
+        self.networks.endpoints.join_one(&container, &want, &interface)?;
         let mut late = None;
         let plugged = (|| {
             let joined = self.networks.interfaces.load(&found.row.id)?;
@@ -338,7 +338,7 @@ impl Connections {
             let host = &found.spec.host_config;
             let exposed = &found.spec.config.exposed_ports;
             let (bindings, publish_all) = (&host.port_bindings, host.publish_all_ports);
-            late = self.networks.ports.publish_late(&Joining { bindings, exposed, publish_all, ..who })?;
+            late = self.networks.ports.publish_late(&Joining { bindings, exposed, publish_all, ..container })?;
             let joined = self.networks.interfaces.load(&found.row.id)?;
             let end = endpoint_on(&joined, network)?;
             let steps = [request(&end.inside, NET_INSIDE, &end.doc.interface, &network.name)];

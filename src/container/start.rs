@@ -99,7 +99,7 @@ impl Starter {
         (rows, cols): (u16, u16),
     ) -> std::result::Result<(), StartFailure> {
         let lock = self.monitors.lock_alive(found)?;
-        self.register.leases.held(found.spec.lease.as_ref())?;
+        self.register.leases.reader(found.spec.lease.as_ref())?;
         let found = &self.decide(found)?;
         self.links.check_links(found)?;
         self.monitors.let_go_of_root(found)?;
@@ -188,7 +188,7 @@ impl Starter {
         let container_dir = dirs::open(&self.places.dir(&found.row.id))?;
         let events = self.register.journal.appender()?;
         // Looked at as late as can be: from here on the monitor looks.
-        let lease = self.register.leases.held(found.spec.lease.as_ref())?;
+        let lease = self.register.leases.reader(found.spec.lease.as_ref())?;
         let mut sessions = parked_sessions(&self.places, &found.row.id)?;
         sessions.extend(session);
         let boot = Boot {

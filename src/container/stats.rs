@@ -65,7 +65,7 @@ impl Sampler {
         let found = self.finder.find(reference)?;
         Ok(StatsStream {
             live: self.groups.live_groups(&found)?,
-            files: if query.stream { Files::kept() } else { Files::default() },
+            files: if query.stream { Files::cached() } else { Files::default() },
             process: None,
             has_networks: matches!(mode(&found.spec), Mode::Container(_) | Mode::Networks),
             row: Cached::default(),
@@ -174,7 +174,7 @@ impl StatsStream {
         sample.pids_stats = PidsStats { current: used.pids, limit: used.pids_limit };
         sample.networks = self.process.as_ref().filter(|_| self.has_networks).and_then(First::networks);
         sample.blkio_stats = blkio(used);
-        if !self.files.keeps() {
+        if !self.files.is_cached() {
             self.process = None;
         }
         let this = (sample.read.clone(), sample.cpu_stats.clone());

@@ -87,11 +87,11 @@ impl Engine {
         let container = self.exec_inspect(id)?.container_id;
         let events = ["exec_die", "die", "destroy"].map(str::to_owned).to_vec();
         let filters = [("container".to_owned(), vec![container]), ("event".to_owned(), events)].into();
-        let told = self.events(&EventQuery { filters, ..EventQuery::default() })?;
+        let events = self.events(&EventQuery { filters, ..EventQuery::default() })?;
         Ok(ExecWait {
             engine: self.clone(),
             id: id.to_owned(),
-            told: Box::new(told),
+            events: Box::new(events),
             ready: readable()?,
             looked: false,
         })
@@ -132,7 +132,7 @@ impl ContainerStop {
 pub struct ExecWait {
     engine: Engine,
     id: String,
-    told: Box<EventStream>,
+    events: Box<EventStream>,
     /// Readable: it is until the first look.
     ready: OwnedFd,
     looked: bool,
@@ -141,7 +141,7 @@ pub struct ExecWait {
 impl ExecWait {
     /// A descriptor that is readable (level-triggered) when [`ExecWait::try_wait`] has something to look at.
     pub fn fd(&self) -> BorrowedFd<'_> {
-        if self.looked { self.told.fd() } else { self.ready.as_fd() }
+        if self.looked { self.events.fd() } else { self.ready.as_fd() }
     }
 
     /// The exit code if the process has ended, 137 if it ended with its container; does not wait. `None`: it has not ended,
@@ -150,7 +150,7 @@ impl ExecWait {
         let mut look = !self.looked;
         self.looked = true;
         loop {
-            match self.told.next(Some(Duration::ZERO), None) {
+            match self.events.next(Some(Duration::ZERO), None) {
                 Ok(Some((_, event))) => {
                     let said = |name: &str| event.actor.attributes.get(name);
                     if said("execID").is_some_and(|id| *id == self.id)

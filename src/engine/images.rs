@@ -16,7 +16,7 @@ pub type OnProgress<'a> = &'a mut dyn FnMut(Progress) -> Result<()>;
 
 impl Engine {
     /// Runs `work`; its events go to the journal when it is over, also those before an error.
-    pub(super) fn telling<T>(&self, work: impl FnOnce(&mut dyn FnMut(Event)) -> Result<T>) -> Result<T> {
+    pub(super) fn with_events<T>(&self, work: impl FnOnce(&mut dyn FnMut(Event)) -> Result<T>) -> Result<T> {
         let mut events = Vec::new();
         let result = work(&mut |event| events.push(written(&event)));
         for event in events {
@@ -50,12 +50,12 @@ impl Engine {
     }
     /// Gives the image another name: `reference` is `repository[:tag]`.
     pub fn image_tag(&self, name: &str, reference: &str) -> Result<()> {
-        self.telling(|emit| self.0.images.catalog.tag(name, reference, emit))
+        self.with_events(|emit| self.0.images.catalog.tag(name, reference, emit))
     }
     /// Removes a name of the image and, if nothing else uses the image, deletes it.
     pub fn image_remove(&self, name: &str, how: RemoveImage) -> Result<Vec<RemovedImage>> {
         let usage = |image_id: &str| self.0.containers.register.of_image(image_id);
-        self.telling(|emit| self.0.images.remover.remove(name, how, &usage, emit))
+        self.with_events(|emit| self.0.images.remover.remove(name, how, &usage, emit))
     }
     /// Checks every layer, configuration and the database itself; repairs damage if `verify` requests it.
     ///
@@ -69,15 +69,15 @@ impl Engine {
     pub fn image_load(&self, archive: &mut dyn Read, progress: OnProgress<'_>, op: Option<&Op>) -> Result<Vec<String>> {
         self.0
             .counters
-            .count(Work::Load, None, || self.telling(|emit| self.0.images.loader.load(archive, progress, emit, op)))
+            .count(Work::Load, None, || self.with_events(|emit| self.0.images.loader.load(archive, progress, emit, op)))
     }
     /// Writes the named images as a docker save archive.
     pub fn image_save(&self, names: &[String], archive: &mut dyn Write, op: Option<&Op>) -> Result<()> {
-        self.telling(|emit| self.0.images.saver.save(names, archive, emit, op))
+        self.with_events(|emit| self.0.images.saver.save(names, archive, emit, op))
     }
     /// Writes the named images as an OCI layout in a tar (`index.json`, `oci-layout`, `blobs/`), layers not compressed.
     pub fn image_save_oci(&self, names: &[String], archive: &mut dyn Write, op: Option<&Op>) -> Result<()> {
-        self.telling(|emit| self.0.images.oci_saver.save(names, archive, emit, op))
+        self.with_events(|emit| self.0.images.oci_saver.save(names, archive, emit, op))
     }
     /// Makes an image of a root file system tar (plain or compressed); returns its id.
     pub fn image_import(
@@ -87,7 +87,7 @@ impl Engine {
         progress: OnProgress<'_>,
         op: Option<&Op>,
     ) -> Result<String> {
-        self.telling(|emit| self.0.images.importer.import(rootfs, how, progress, emit, op))
+        self.with_events(|emit| self.0.images.importer.import(rootfs, how, progress, emit, op))
     }
 }
 
@@ -124,7 +124,7 @@ impl Engine {
     pub fn image_pull(&self, pull: &PullImage, progress: OnProgress<'_>, op: Option<&Op>) -> Result<Vec<String>> {
         let options = &self.0.options.registry;
         self.0.counters.count(Work::Pull, Some(pull.name.as_str()), || {
-            self.telling(|emit| self.0.images.puller.pull(options, pull, progress, emit, op))
+            self.with_events(|emit| self.0.images.puller.pull(options, pull, progress, emit, op))
         })
     }
     /// Makes an image of a root file system tar (plain or compressed) from a server; returns its id.
@@ -139,13 +139,13 @@ impl Engine {
         op: Option<&Op>,
     ) -> Result<String> {
         let options = &self.0.options.registry;
-        self.telling(|emit| self.0.images.url_importer.import(options, UrlImport { url, how }, progress, emit, op))
+        self.with_events(|emit| self.0.images.url_importer.import(options, UrlImport { url, how }, progress, emit, op))
     }
     /// Pushes an image (or every local tag of a repository) to the registry of its name.
     pub fn image_push(&self, push: &PushImage, progress: OnProgress<'_>, op: Option<&Op>) -> Result<()> {
         let options = &self.0.options.registry;
         self.0.counters.count(Work::Push, Some(push.name.as_str()), || {
-            self.telling(|emit| self.0.images.pusher.push(options, push, progress, emit, op))
+            self.with_events(|emit| self.0.images.pusher.push(options, push, progress, emit, op))
         })
     }
     /// Searches the registry that the term names (or the default one) for images: by its search, or else in the names

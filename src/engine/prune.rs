@@ -18,7 +18,7 @@ impl Engine {
     /// filters: `until` (as of containers), `label`, `label!`.
     pub fn images_prune(&self, filters: &Filters) -> Result<PrunedImages> {
         let usage = |image_id: &str| self.0.containers.register.of_image(image_id);
-        let pruned = self.telling(|emit| self.0.images.pruner.prune(filters, &usage, emit))?;
+        let pruned = self.with_events(|emit| self.0.images.pruner.prune(filters, &usage, emit))?;
         self.pruned("image", pruned.space_reclaimed)?;
         Ok(pruned)
     }

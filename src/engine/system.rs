@@ -62,11 +62,11 @@ impl Engine {
     ///
     /// Errors: the journal cannot be written.
     pub fn reload(&self, labels: Vec<String>, settings: &StringMap) -> Result<()> {
-        let mut told = settings.clone();
-        told.insert("labels".into(), json!(labels).to_string());
+        let mut attributes = settings.clone();
+        attributes.insert("labels".into(), json!(labels).to_string());
         *self.0.labels.write() = labels;
         let id = id::of(&dirs::root(&self.0.options)?)?;
-        self.0.journal.append(&Event::daemon("reload", &id, &facts::Names::read().host, &told))?;
+        self.0.journal.append(&Event::daemon("reload", &id, &facts::Names::read().host, &attributes))?;
         Ok(())
     }
 

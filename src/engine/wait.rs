@@ -79,11 +79,11 @@ impl Engine {
         }
         let filters = [("container", vec![found.row.id.clone()]), ("event", vec!["die".into(), "destroy".into()])];
         let filters = filters.map(|(key, values)| (key.to_owned(), values)).into();
-        let told = Box::new(self.events(&EventQuery { filters, ..EventQuery::default() })?);
+        let events = Box::new(self.events(&EventQuery { filters, ..EventQuery::default() })?);
         // The earlier state counts as long as no event has come, so it is read after the stream is open.
         let found = all.finder.find(&found.row.id)?;
         let code = found.now.state.exit_code;
-        Ok(ContainerWait { all, found, until: Until::Events(told, condition == WaitCondition::Removed), code })
+        Ok(ContainerWait { all, found, until: Until::Events(events, condition == WaitCondition::Removed), code })
     }
 }
 
@@ -105,7 +105,7 @@ impl ContainerWait {
         match &self.until {
             Until::Over(_, ready) => ready.as_fd(),
             Until::Stop(control) => control.fd(),
-            Until::Events(told, _) => told.fd(),
+            Until::Events(events, _) => events.fd(),
         }
     }
 
@@ -128,8 +128,8 @@ impl ContainerWait {
                 }
                 self.all.waits.stopped(&self.found, control, op).map(|code| Some(waited(code)))
             }
-            Until::Events(told, removed) => {
-                let (next, removed) = (told.next(timeout, op), *removed);
+            Until::Events(events, removed) => {
+                let (next, removed) = (events.next(timeout, op), *removed);
                 self.hear(next, removed)
             }
         }

@@ -171,9 +171,9 @@ impl<'a> Files<'a> {
 impl Read for Files<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         self.some(buffer).map_err(|error| {
-            let told = std::io::Error::other(error.message().to_owned());
+            let reported = std::io::Error::other(error.message().to_owned());
             self.failed.get_or_insert(error);
-            told
+            reported
         })
     }
 }

@@ -354,13 +354,13 @@ impl<'a> Reading<'a> {
     }
 
     fn difference(&mut self, at: u64, size: u64, level: &Level<'_>, in_memory: u64) -> Result<(Body<'a>, Id)> {
-        let mut told = BufReader::with_capacity(4 << 10, self.inflater.at(at).take(size));
-        let (from, to) = delta::sizes(&mut told)?;
+        let mut difference = BufReader::with_capacity(4 << 10, self.inflater.at(at).take(size));
+        let (from, to) = delta::sizes(&mut difference)?;
         if from != level.body.size {
             return Err(delta::damaged());
         }
         let mut output = Output::new(self.full, self.end, Name::new(level.kind.name(), to), to, in_memory, &self.work);
-        delta::apply(&mut told, &level.body, &mut output)?;
+        delta::apply(&mut difference, &level.body, &mut output)?;
         let done = output.end()?;
         self.end += done.0.size;
         Ok(done)

@@ -106,14 +106,14 @@ impl Catalog {
             Err(error) => return Err(error),
         };
         let all = self.db.read(rows::all)?;
-        let mut kin = BTreeSet::from([id]);
+        let mut family = BTreeSet::from([id]);
         loop {
-            let before = kin.len();
-            let children = all.iter().filter(|row| row.parent.as_ref().is_some_and(|parent| kin.contains(parent)));
+            let before = family.len();
+            let children = all.iter().filter(|row| row.parent.as_ref().is_some_and(|parent| family.contains(parent)));
             let found: Vec<String> = children.map(|row| row.id.clone()).collect();
-            kin.extend(found);
-            if kin.len() == before {
-                return Ok(kin);
+            family.extend(found);
+            if family.len() == before {
+                return Ok(family);
             }
         }
     }
@@ -146,15 +146,15 @@ fn topmost_first(layers: Vec<PathBuf>) -> Vec<PathBuf> {
 }
 
 /// How a name led to an image.
-pub(super) struct Found {
+pub(super) struct ImageMatch {
     pub(super) id: String,
     /// The reference, where the name was one (not an id).
     pub(super) reference: Option<Reference>,
 }
 
 /// Looks an image up: whole id; exact reference; `repository:<beginning of an id>`; beginning of an id.
-pub(super) fn find(tx: &Transaction<'_>, name: &str) -> Result<Found> {
-    let by_id = |id: String| Found { id, reference: None };
+pub(super) fn find(tx: &Transaction<'_>, name: &str) -> Result<ImageMatch> {
+    let by_id = |id: String| ImageMatch { id, reference: None };
     let hex = name.strip_prefix("sha256:").unwrap_or(name);
     if is_hex_id(hex) {
         let id = format!("sha256:{hex}");
@@ -162,7 +162,7 @@ pub(super) fn find(tx: &Transaction<'_>, name: &str) -> Result<Found> {
     }
     let reference = Reference::parse(name)?.or_latest();
     if let Some(id) = rows::named(tx, &reference.to_string())? {
-        return Ok(Found { id, reference: Some(reference) });
+        return Ok(ImageMatch { id, reference: Some(reference) });
     }
     if let Some(prefix) = reference.tag().filter(|tag| is_hex(tag) && !name.starts_with("sha256:")) {
         let repository = reference.repository();

@@ -281,7 +281,7 @@ fn frame_window(input: &mut impl Read, head: &mut Vec<u8>) -> io::Result<u64> {
     };
     let descriptor = take(1)?;
     let is_one_segment = descriptor & 0x20 != 0;
-    let told = if is_one_segment { None } else { Some(take(1)?) };
+    let window = if is_one_segment { None } else { Some(take(1)?) };
     take([0, 1, 2, 4][(descriptor & 3) as usize])?;
     // The size of the content; where there is one segment, it is the window too.
     let size = match descriptor >> 6 {
@@ -291,11 +291,11 @@ fn frame_window(input: &mut impl Read, head: &mut Vec<u8>) -> io::Result<u64> {
         2 => take(4)?,
         _ => take(8)?,
     };
-    Ok(match told {
+    Ok(match window {
         None => size,
-        Some(told) => {
-            let base = 1u64 << (10 + (told >> 3));
-            base + base / 8 * (told & 7)
+        Some(window) => {
+            let base = 1u64 << (10 + (window >> 3));
+            base + base / 8 * (window & 7)
         }
     })
 }

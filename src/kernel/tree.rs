@@ -525,12 +525,12 @@ fn reopen(dir: BorrowedFd<'_>) -> Result<OwnedFd> {
     owned(fd, "open", "a directory")
 }
 
-/// Calls `tell` for each name of a directory that has not been read yet, with whether it is a directory if the file
-/// system knows, until `tell` returns false; `.` and `..` are left out. The buffer grows as needed, and can be reused.
+/// Calls `visit` for each name of a directory that has not been read yet, with whether it is a directory if the file
+/// system knows, until `visit` returns false; `.` and `..` are left out. The buffer grows as needed, and can be reused.
 pub(crate) fn each_name(
     dir: BorrowedFd<'_>,
     buffer: &mut Vec<u8>,
-    tell: &mut dyn FnMut(&[u8], Option<bool>) -> bool,
+    visit: &mut dyn FnMut(&[u8], Option<bool>) -> bool,
 ) -> Result<()> {
     /// Offsets of the length and the type in a `linux_dirent64`, and of the name.
     const LENGTH: usize = 16;
@@ -551,13 +551,13 @@ pub(crate) fn each_name(
         while rest.len() > NAME {
             let length = usize::from(u16::from_ne_bytes([rest[LENGTH], rest[LENGTH + 1]]));
             if length <= NAME || length > rest.len() {
-                return Err(Error::internal("the kernel told a directory in another form"));
+                return Err(Error::internal("the kernel listed a directory in another form"));
             }
             let (entry, after) = rest.split_at(length);
             let name = entry[NAME..].split(|&byte| byte == 0).next().unwrap_or_default();
             if !matches!(name, b"" | b"." | b"..") {
                 let is_dir = (entry[KIND] != libc::DT_UNKNOWN).then_some(entry[KIND] == libc::DT_DIR);
-                if !tell(name, is_dir) {
+                if !visit(name, is_dir) {
                     return Ok(());
                 }
             }

@@ -89,7 +89,7 @@ pub(crate) fn resolve(requests: &[DeviceRequest], dirs: &[PathBuf]) -> Result<Ed
         return Ok(edits);
     }
     check(requests)?;
-    let mut found = Found::read(dirs)?;
+    let mut found = Specifications::read(dirs)?;
     let mut used: Vec<usize> = Vec::new();
     for id in requests.iter().flat_map(|request| &request.device_ids) {
         let (spec, device) = found.device(id)?;
@@ -128,7 +128,7 @@ impl Name<'_> {
 }
 
 /// The specifications of the host.
-struct Found {
+struct Specifications {
     specs: Vec<Spec>,
     /// For each specification the number of its directory; a higher one counts first.
     ranks: Vec<usize>,
@@ -136,9 +136,9 @@ struct Found {
     failed: Vec<String>,
 }
 
-impl Found {
-    fn read(dirs: &[PathBuf]) -> Result<Found> {
-        let mut found = Found { specs: Vec::new(), ranks: Vec::new(), failed: Vec::new() };
+impl Specifications {
+    fn read(dirs: &[PathBuf]) -> Result<Specifications> {
+        let mut found = Specifications { specs: Vec::new(), ranks: Vec::new(), failed: Vec::new() };
         for (rank, dir) in dirs.iter().enumerate() {
             let entries = match std::fs::read_dir(dir) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
@@ -203,23 +203,23 @@ struct Spec {
     #[serde(default)]
     devices: Vec<Device>,
     #[serde(default, rename = "containerEdits")]
-    edits: Asked,
+    edits: ContainerEdits,
 }
 
 #[derive(Deserialize)]
 struct Device {
     name: String,
     #[serde(default, rename = "containerEdits")]
-    edits: Asked,
+    edits: ContainerEdits,
 }
 
 /// The edits of a device, or of all devices of a specification.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Asked {
+struct ContainerEdits {
     env: Vec<String>,
-    device_nodes: Vec<AskedNode>,
-    mounts: Vec<AskedMount>,
+    device_nodes: Vec<NodeEdit>,
+    mounts: Vec<MountEdit>,
     additional_gids: Vec<u32>,
     /// Hooks, and edits of later versions of the format: the engine makes none of them.
     #[serde(flatten)]
@@ -228,7 +228,7 @@ struct Asked {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct AskedNode {
+struct NodeEdit {
     path: String,
     #[serde(default)]
     host_path: String,
@@ -241,7 +241,7 @@ struct AskedNode {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct AskedMount {
+struct MountEdit {
     host_path: String,
     container_path: String,
     #[serde(default)]
@@ -257,7 +257,7 @@ fn read(file: &Path) -> Result<Spec> {
     serde_json::from_slice(&text).map_err(|error| Error::invalid(format!("{}: {error}", file.display())))
 }
 
-impl Asked {
+impl ContainerEdits {
     /// `id`: the device that has these edits, for errors.
     fn add_to(&self, edits: &mut Edits, id: &str) -> Result<()> {
         let is_empty = |value: &Value| match value {
@@ -276,7 +276,7 @@ impl Asked {
         }
         edits.env.extend(self.env.iter().cloned());
         edits.groups.extend(&self.additional_gids);
-        edits.nodes.extend(self.device_nodes.iter().map(AskedNode::node));
+        edits.nodes.extend(self.device_nodes.iter().map(NodeEdit::node));
         for mount in &self.mounts {
             edits.mounts.push(mount.mount(id)?);
         }
@@ -284,7 +284,7 @@ impl Asked {
     }
 }
 
-impl AskedNode {
+impl NodeEdit {
     fn node(&self) -> Node {
         Node {
             on_host: if self.host_path.is_empty() { self.path.clone() } else { self.host_path.clone() },
@@ -297,7 +297,7 @@ impl AskedNode {
     }
 }
 
-impl AskedMount {
+impl MountEdit {
     fn mount(&self, id: &str) -> Result<Mount> {
         let refused = |what: &str| Error::unsupported(format!("CDI device {id}: a mount with {what} is not supported"));
         if !matches!(self.kind.as_str(), "" | "bind") {

@@ -876,13 +876,13 @@ fn foreign_dev(plan: &mut PlanWriter, c: &Container) {
     }
     // The host would see the mount on its console.
     let seen = dev.into_iter().chain(console).any(|propagation| propagation & libc::MS_SHARED != 0);
-    let terminals = if dev.or(pts).is_some() { OTHERS_PTS } else { 0 };
+    let terminals = if dev.or(pts).is_some() { FOREIGN_PTS } else { 0 };
     let console = match dev {
         _ if seen => 0,
-        Some(_) => OTHERS_CONSOLE,
-        None => OTHERS_NOT_CONSOLE,
+        Some(_) => FOREIGN_CONSOLE,
+        None => FOREIGN_NOT_CONSOLE,
     };
-    plan.push(ops::OthersDev { parts: terminals | console }, "use what was bound in /dev");
+    plan.push(ops::ForeignDev { parts: terminals | console }, "use what was bound in /dev");
 }
 
 fn shared_memory(plan: &mut PlanWriter, c: &Container) {
@@ -1094,7 +1094,7 @@ fn process(plan: &mut PlanWriter, rights: &Rights, program: &Program) {
 
 fn identity(plan: &mut PlanWriter, rights: &Rights) {
     let groups = Items::of(rights.groups.iter().map(String::as_bytes));
-    let who = ops::Who {
+    let credentials = ops::Credentials {
         bounding: rights.capabilities,
         for_root: rights.capabilities,
         for_others: rights.ambient,
@@ -1103,7 +1103,7 @@ fn identity(plan: &mut PlanWriter, rights: &Rights) {
     };
     let op = ops::Identity {
         flags: if rights.no_new_privs { ID_NO_NEW_PRIVS } else { 0 },
-        who,
+        credentials,
         filter: &rights.seccomp,
         inheritable: rights.inheritable,
         ambient: rights.ambient,

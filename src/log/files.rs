@@ -297,14 +297,14 @@ fn successor(path: &Path, current: &LogFile) -> Result<Option<LogFile>> {
             None => top,
         };
         let found = LogFile::numbered(path, next)?;
-        let settled = match place {
+        let is_current = match place {
             Some(number) => id_of(&name(path, number, ""))? == Some(current.id),
             None => highest(path) == top,
         };
         match found {
             // The old name is removed before the new file is made: there is no new one yet.
             None if next == 0 => return Ok(None),
-            Some(file) if settled && file.id != current.id => return Ok(Some(file)),
+            Some(file) if is_current && file.id != current.id => return Ok(Some(file)),
             _ => std::thread::yield_now(),
         }
     }

@@ -79,9 +79,9 @@ impl Leases {
             network.spec.pools.push(got.pool_id.clone());
             pending.note(&ipam.name, &got.pool_id, "")?;
             let subnet = Subnet::parse(&got.pool)?;
-            let told = got.data.as_ref().and_then(|data| data.get(GATEWAY)).cloned().unwrap_or_default();
-            let gateway = if pool.gateway.is_empty() && !told.is_empty() {
-                told
+            let granted = got.data.as_ref().and_then(|data| data.get(GATEWAY)).cloned().unwrap_or_default();
+            let gateway = if pool.gateway.is_empty() && !granted.is_empty() {
+                granted
             } else {
                 let kind = json!({ "RequestAddressType": GATEWAY });
                 let given = request_address(ipam, &got.pool_id, &pool.gateway, kind)?;

@@ -84,12 +84,12 @@ impl Loopback {
     /// still needs these packets.
     pub(super) fn check(&self, network: &Network) -> Result<()> {
         // Without the lock: most networks need no change.
-        let settled = match (is_open(network), self.is_needed(network)?) {
+        let is_as_needed = match (is_open(network), self.is_needed(network)?) {
             (false, false) => true,
             (true, true) => self.is_guarded(network)?,
             _ => false,
         };
-        if settled {
+        if is_as_needed {
             return Ok(());
         }
         let _root = self.locks.root()?;

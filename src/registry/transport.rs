@@ -232,9 +232,9 @@ impl Transport {
         self.check()?;
         let url = ask.url.clone();
         if !url.https && !self.files && !self.is_insecure(&url.authority) && !self.is_plain_mirror(&url) {
-            let who = &url.authority;
+            let authority = &url.authority;
             return Err(Error::internal(format!(
-                "plain HTTP to {who} is refused: it is not listed as an insecure registry"
+                "plain HTTP to {authority} is refused: it is not listed as an insecure registry"
             )));
         }
         let origin = self.origin(&url, ask.redirected && !self.is_listed(&url.authority)?)?;

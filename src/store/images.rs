@@ -308,8 +308,11 @@ pub(crate) fn has_children(tx: &Transaction<'_>, id: &str) -> Result<bool> {
 /// Deletes an image, or hides it where a container still needs its layers.
 pub(crate) fn remove(tx: &Transaction<'_>, id: &str) -> Result<()> {
     tx.execute("DELETE FROM image_names WHERE image_id = ?1", [id]).map_err(failed)?;
-    let sql =
-        if held(tx, id)? { "UPDATE images SET hidden = 1 WHERE id = ?1" } else { "DELETE FROM images WHERE id = ?1" };
+    let sql = if is_used(tx, id)? {
+        "UPDATE images SET hidden = 1 WHERE id = ?1"
+    } else {
+        "DELETE FROM images WHERE id = ?1"
+    };
     tx.execute(sql, [id]).map(drop).map_err(failed)
 }
 
@@ -320,7 +323,7 @@ pub(crate) fn remove_unheld(tx: &Transaction<'_>) -> Result<bool> {
         tx.prepare_cached(sql).and_then(|mut s| s.query_map([], |r| r.get(0))?.collect()).map_err(failed)?;
     let mut any = false;
     for id in hidden {
-        if !held(tx, &id)? {
+        if !is_used(tx, &id)? {
             tx.execute("DELETE FROM images WHERE id = ?1", [&id]).map_err(failed)?;
             any = true;
         }
@@ -333,7 +336,7 @@ pub(crate) fn any_hidden(tx: &Transaction<'_>) -> Result<bool> {
     tx.prepare_cached("SELECT 1 FROM images WHERE hidden = 1").and_then(|mut s| s.exists([])).map_err(failed)
 }
 
-fn held(tx: &Transaction<'_>, id: &str) -> Result<bool> {
+fn is_used(tx: &Transaction<'_>, id: &str) -> Result<bool> {
     let sql = "SELECT 1 FROM containers WHERE image_id = ?1";
     Ok(is_leased(tx, id)? || tx.prepare_cached(sql).and_then(|mut s| s.exists([id])).map_err(failed)?)
 }

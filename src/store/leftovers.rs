@@ -28,11 +28,11 @@ impl Leftovers {
     pub(crate) fn all(&self) -> Vec<Leftover> {
         let mut all = self.0.lock();
         all.retain(|path, _| path.symlink_metadata().is_ok());
-        let told = |(path, reason): (&PathBuf, &String)| Leftover {
+        let leftover = |(path, reason): (&PathBuf, &String)| Leftover {
             path: path.to_string_lossy().into_owned(),
             reason: reason.clone(),
         };
-        all.iter().map(told).collect()
+        all.iter().map(leftover).collect()
     }
 
     /// The text of an event about these paths: the first that is left, and why.

@@ -7,7 +7,7 @@ use super::hostile::{self, Feed};
 use crate::canary::Canary;
 use crate::support::archive::Tar;
 use crate::support::ended::Ended;
-use crate::support::registry::{Answered, Asked, Scripted};
+use crate::support::registry::{Answered, Request, Scripted};
 use crate::support::*;
 use coracle::ErrorKind;
 use coracle::model::*;
@@ -231,7 +231,7 @@ fn documents_of_many_values_are_refused() {
     let manifest = json!({ "schemaVersion": 2, "mediaType": kind, "layers": vec![layer; 600],
         "config": { "mediaType": "application/vnd.docker.container.image.v1+json", "size": 2, "digest": digest } });
     let manifest = manifest.to_string();
-    let server = Scripted::start(move |asked: &Asked| match asked.target.contains("/manifests/") {
+    let server = Scripted::start(move |asked: &Request| match asked.target.contains("/manifests/") {
         true => Answered::new(200, manifest.clone()).with("Content-Type", kind),
         false => Answered::new(200, "{}"),
     });
@@ -485,7 +485,7 @@ fn a_registry_s_documents_are_read_up_to_a_bound() {
         let manifest = json!({ "schemaVersion": 2, "mediaType": kind, "layers": [],
             "config": { "mediaType": "application/vnd.docker.container.image.v1+json", "size": 2, "digest": digest } });
         let manifest = format!("{manifest}{}", " ".repeat(blanks));
-        Scripted::start(move |asked: &Asked| match asked.target.contains("/manifests/") {
+        Scripted::start(move |asked: &Request| match asked.target.contains("/manifests/") {
             true => Answered::new(200, manifest.clone()).with("Content-Type", kind),
             false => Answered::new(200, config),
         })
@@ -615,7 +615,7 @@ fn a_broken_layer_keeps_nobody_waiting() {
                 "config": part("application/vnd.docker.container.image.v1+json", config.as_bytes()),
                 "layers": [part("application/vnd.docker.image.rootfs.diff.tar.gzip", &bytes)] });
             let (manifest, layer) = (manifest.to_string(), name(&bytes));
-            let server = Scripted::start(move |asked: &Asked| match &asked.target {
+            let server = Scripted::start(move |asked: &Request| match &asked.target {
                 target if target.contains("/manifests/") => {
                     Answered::new(200, manifest.clone()).with("Content-Type", kind)
                 }
@@ -863,7 +863,7 @@ fn documents_of_credentials_and_registries_have_one_bound() {
     for (what, answer, why) in pieces {
         let port = Arc::new(AtomicU16::new(0));
         let own = port.clone();
-        let server = Scripted::start(move |asked: &Asked| match asked.target.contains(what) {
+        let server = Scripted::start(move |asked: &Request| match asked.target.contains(what) {
             true => Answered::new(if what == "manifests" { 404 } else { 200 }, answer.clone()),
             false if what == "token" => {
                 let realm = format!("Bearer realm=\"http://127.0.0.1:{}/token\"", own.load(Ordering::SeqCst));

@@ -2,7 +2,7 @@
 
 use crate::support::archive::{self, Tar, sha256};
 use crate::support::ended::Ended;
-use crate::support::registry::{Answered, Asked, Registry, Scripted, make_certificates};
+use crate::support::registry::{Answered, Registry, Request, Scripted, make_certificates};
 use crate::support::*;
 use coracle::model::*;
 use coracle::{Context, ErrorKind};
@@ -74,7 +74,7 @@ impl Stock {
         self.paths.insert(format!("/v2/made/hand/blobs/{digest}"), ("application/json".into(), bytes));
     }
 
-    fn answer(&self, asked: &Asked) -> Answered {
+    fn answer(&self, asked: &Request) -> Answered {
         match self.paths.get(asked.target.split('?').next().unwrap_or_default()) {
             _ if asked.target == "/v2/" => Answered::new(200, "{}"),
             Some((kind, body)) => Answered::new(200, body.clone()).with("Content-Type", kind),

@@ -318,7 +318,7 @@ static int foreign_thread_runs(void) {
 
 /* A look that finds the same a second time. A thread of the last call may be on its way out: where there is one, it is
  * watched for a while. */
-static struct text settled(void) {
+static struct text stable_look(void) {
     struct text text = look();
     for (int i = 0, same = 0; i < 2000 && same < (strstr(text.bytes, "\nforeign thread") ? 10 : 1); i++) {
         nanosleep(&(struct timespec){0, 1000000}, NULL);
@@ -332,7 +332,7 @@ static struct text settled(void) {
 }
 
 static void begin(void) {
-    if (!memory) before = settled();
+    if (!memory) before = stable_look();
 }
 
 /* ---- what was watched ---- */
@@ -908,7 +908,7 @@ int main(int argc, char **argv) {
     become_hard(argv[1]);
     become_busy(threads);
 
-    at_first = settled();
+    at_first = stable_look();
     if (memory) no_memory_is_kept(argv);
     else every_function(argv);
 

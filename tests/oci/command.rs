@@ -27,20 +27,20 @@ fn main() -> ExitCode {
 }
 
 fn run(words: &[String]) -> Result<()> {
-    let asked = Asked::of(words)?;
-    match (asked.command.as_str(), &asked.rest[..]) {
-        ("create", []) => create(&asked),
-        ("start", []) => start(&Known::of(&asked)?),
-        ("state", []) => state(&Known::of(&asked)?),
-        ("kill", []) => kill(&Known::of(&asked)?, "TERM"),
-        ("kill", [signal]) => kill(&Known::of(&asked)?, signal),
-        ("delete", []) => delete(&Known::of(&asked)?),
+    let arguments = Arguments::of(words)?;
+    match (arguments.command.as_str(), &arguments.rest[..]) {
+        ("create", []) => create(&arguments),
+        ("start", []) => start(&Known::of(&arguments)?),
+        ("state", []) => state(&Known::of(&arguments)?),
+        ("kill", []) => kill(&Known::of(&arguments)?, "TERM"),
+        ("kill", [signal]) => kill(&Known::of(&arguments)?, signal),
+        ("delete", []) => delete(&Known::of(&arguments)?),
         _ => Err("usage: coracle-oci [--root DIR] create [--bundle DIR] [--pid-file FILE] | start | state | kill | delete ID".into()),
     }
 }
 
 /// The parsed command line.
-struct Asked {
+struct Arguments {
     command: String,
     root: PathBuf,
     bundle: PathBuf,
@@ -49,8 +49,8 @@ struct Asked {
     rest: Vec<String>,
 }
 
-impl Asked {
-    fn of(words: &[String]) -> Result<Asked> {
+impl Arguments {
+    fn of(words: &[String]) -> Result<Arguments> {
         let (mut root, mut bundle, mut pid_file) = (PathBuf::from("/run/coracle-oci"), PathBuf::from("."), None);
         let mut plain = Vec::new();
         let mut words = words.iter();
@@ -71,7 +71,7 @@ impl Asked {
         if id.contains('/') || id.starts_with('.') {
             return Err(format!("{id:?} is not an id").into());
         }
-        Ok(Asked { command, root, bundle: bundle.canonicalize()?, pid_file, id, rest: plain.collect() })
+        Ok(Arguments { command, root, bundle: bundle.canonicalize()?, pid_file, id, rest: plain.collect() })
     }
 
     fn dir(&self) -> PathBuf {
@@ -89,14 +89,15 @@ struct Known {
 }
 
 impl Known {
-    fn of(asked: &Asked) -> Result<Known> {
-        let dir = asked.dir();
-        let bundle = std::fs::read_to_string(dir.join("bundle")).map_err(|_| format!("no container {:?}", asked.id))?;
+    fn of(arguments: &Arguments) -> Result<Known> {
+        let dir = arguments.dir();
+        let bundle =
+            std::fs::read_to_string(dir.join("bundle")).map_err(|_| format!("no container {:?}", arguments.id))?;
         // As it was at the creation: what is changed in the bundle later has no effect.
         let config: Config = serde_json::from_slice(&std::fs::read(dir.join("config.json"))?)?;
         let bundle = PathBuf::from(bundle);
-        let place = Place::new(&dir, &asked.id, &config);
-        Ok(Known { id: asked.id.clone(), dir, bundle, config, place })
+        let place = Place::new(&dir, &arguments.id, &config);
+        Ok(Known { id: arguments.id.clone(), dir, bundle, config, place })
     }
 
     fn started(&self) -> bool {
@@ -132,19 +133,19 @@ impl Known {
     }
 }
 
-fn create(asked: &Asked) -> Result<()> {
+fn create(arguments: &Arguments) -> Result<()> {
     let starter = std::env::var_os("CORACLE_OCI_STARTER").ok_or("CORACLE_OCI_STARTER is not set")?;
-    let text = std::fs::read(asked.bundle.join("config.json"))?;
+    let text = std::fs::read(arguments.bundle.join("config.json"))?;
     let config: Config = serde_json::from_slice(&text).map_err(|e| format!("config.json: {e}"))?;
-    std::fs::create_dir_all(&asked.root)?;
-    let dir = asked.dir();
-    std::fs::create_dir(&dir).map_err(|e| format!("container {:?}: {e}", asked.id))?;
-    let place = Place::new(&dir, &asked.id, &config);
+    std::fs::create_dir_all(&arguments.root)?;
+    let dir = arguments.dir();
+    std::fs::create_dir(&dir).map_err(|e| format!("container {:?}: {e}", arguments.id))?;
+    let place = Place::new(&dir, &arguments.id, &config);
     let made = || -> Result<i32> {
         // First: a signal that ends this program must leave a container that can be removed.
         std::fs::write(dir.join("config.json"), &text)?;
-        std::fs::write(dir.join("bundle"), asked.bundle.as_os_str().as_encoded_bytes())?;
-        let pid = place.create(&asked.bundle, &config, Path::new(&starter), streams()?)?;
+        std::fs::write(dir.join("bundle"), arguments.bundle.as_os_str().as_encoded_bytes())?;
+        let pid = place.create(&arguments.bundle, &config, Path::new(&starter), streams()?)?;
         std::fs::write(dir.join("pid"), pid.to_string())?;
         patiently("the container does not get ready", || Ok(waits(pid) || !matches!(place.now()?, Now::Running(_))))?;
         Ok(pid)
@@ -155,7 +156,7 @@ fn create(asked: &Asked) -> Result<()> {
         let _ = place.remove();
         let _ = std::fs::remove_dir_all(&dir);
     })?;
-    match &asked.pid_file {
+    match &arguments.pid_file {
         Some(file) => Ok(std::fs::write(file, pid.to_string())?),
         None => Ok(()),
     }

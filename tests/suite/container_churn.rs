@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 const NAMES: [&str; 10] = ["alder", "beech", "chestnut", "douglas", "ebony", "fir", "gorse", "hazel", "ivy", "juniper"];
 const THREADS: usize = 50;
 /// How long what is under way may take until the invariants hold.
-const SETTLE: Duration = SOON;
+const MOST_WAIT: Duration = SOON;
 
 fn torture() -> Option<u64> {
     std::env::var("CORACLE_TORTURE").ok().and_then(|text| text.parse().ok())
@@ -71,10 +71,10 @@ pub fn program(engine: &Engine, dir: &Path, seed: usize) {
         rounds += 1;
         let unexpected = world.unexpected.lock().unwrap_or_else(PoisonError::into_inner).clone();
         assert!(unexpected.len() < 5, "refusals that may not be: {unexpected:#?}");
-        settle("a quiet moment", || world.check());
+        await_ok("a quiet moment", || world.check());
     }
     world.clean_up();
-    settle("the end", || world.check_end());
+    await_ok("the end", || world.check_end());
     let counts = world.counts.lock().expect("the counts");
     eprintln!("churn: {rounds} quiet moments, {} calls: {counts:?}", counts.values().map(|c| c.0 + c.1).sum::<usize>());
     let unexpected = world.unexpected.lock().unwrap_or_else(PoisonError::into_inner);
@@ -96,8 +96,8 @@ fn warm_up(engines: &[&Engine; 2]) {
 }
 
 /// Asks until the answer is that all is well.
-fn settle(when: &str, check: impl Fn() -> Result<(), String>) {
-    let end = Instant::now() + SETTLE;
+fn await_ok(when: &str, check: impl Fn() -> Result<(), String>) {
+    let end = Instant::now() + MOST_WAIT;
     while let Err(wrong) = check() {
         assert!(Instant::now() < end, "{when}: {wrong}");
         std::thread::sleep(Duration::from_millis(50));

@@ -89,7 +89,7 @@ fn delivery(root: &Root, id: &str) -> LogDelivery {
     root.inspect(id).state.log_delivery.expect("State.LogDelivery")
 }
 
-fn settled(root: &Root, id: &str) -> LogDelivery {
+fn await_delivery(root: &Root, id: &str) -> LogDelivery {
     root.wait_for("the delivery", || delivery(root, id).owed.lines == 0);
     delivery(root, id)
 }
@@ -107,7 +107,7 @@ fn lines_reach_syslog_and_can_be_read_here() {
     assert_eq!(root.inspect(&id).state.log_delivery, None, "nothing is delivered before the first start");
     root.start(&id);
     assert_eq!(root.wait(&id), 0);
-    let all = settled(&root, &id);
+    let all = await_delivery(&root, &id);
     assert_eq!((all.driver.as_str(), all.delivered, all.lost, all.last_error.as_str()), ("syslog", 501, 0, ""));
     assert!(!all.last_delivered.is_empty());
     root.wait_for("the lines", || receiver.out().lines().count() == 501);
@@ -131,7 +131,7 @@ fn records_reach_fluentd_with_the_container_s_facts() {
     let id = root.create("web", body(&["sh", "-c", "echo one; head -c 40000 /dev/zero | tr '\\0' x; echo"], more));
     root.start(&id);
     root.wait(&id);
-    assert_eq!(settled(&root, &id).delivered, 4);
+    assert_eq!(await_delivery(&root, &id).delivered, 4);
     root.wait_for("the records", || receiver.out().lines().count() == 4);
     let out: Vec<Value> = receiver.out().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let wanted = json!([&id[..12], { "container_id": id, "container_name": "/web", "source": "stdout", "log": "one",
@@ -183,7 +183,7 @@ fn another_program_s_container_is_delivered_once_a_program_delivers() {
         let mut options = options_at(&root.dir);
         options.ship_logs = true;
         let engine = Engine::open_with(options).expect("open the root again");
-        assert_eq!(settled(&root, &id).delivered, 300);
+        assert_eq!(await_delivery(&root, &id).delivered, 300);
         drop(engine);
     }
     root.wait_for("the lines", || receiver.out().lines().count() == 300);

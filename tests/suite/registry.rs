@@ -1,7 +1,7 @@
 //! Pulling and pushing: against Debian's docker-registry, and against one that misbehaves.
 
 use crate::support::archive::{self, Tar, sha256};
-use crate::support::registry::{Answered, Asked, Registry, Scripted, make_certificates};
+use crate::support::registry::{Answered, Registry, Request, Scripted, make_certificates};
 use crate::support::*;
 use coracle::model::*;
 use coracle::{Engine, ErrorKind, Op};
@@ -363,7 +363,7 @@ pub(super) fn stocked(layer_type: &str, layer: &[u8], tar: &[u8]) -> Stocked {
 }
 
 impl Stocked {
-    pub(super) fn answer(&self, asked: &Asked) -> Answered {
+    pub(super) fn answer(&self, asked: &Request) -> Answered {
         match self.paths.get(&asked.target) {
             Some((kind, body)) => Answered::new(200, body.clone()).with("Content-Type", kind),
             None => Answered::new(404, r#"{"errors":[{"code":"MANIFEST_UNKNOWN","message":"not here"}]}"#),

@@ -4,7 +4,7 @@ use super::images::through;
 use super::registry::*;
 use crate::support::archive::{self, Tar};
 use crate::support::faulty::{Fault, Faulty, TokenServer, Tunnels};
-use crate::support::registry::{Answered, Asked, Registry, Scripted};
+use crate::support::registry::{Answered, Registry, Request, Scripted};
 use crate::support::*;
 use coracle::model::*;
 use coracle::{Engine, ErrorKind, Options};
@@ -466,7 +466,7 @@ fn client_certificates_and_proxies() {
 
 #[test]
 fn searches_by_the_old_protocol_and_by_the_catalog() {
-    let server = Scripted::start(|asked: &Asked| {
+    let server = Scripted::start(|asked: &Request| {
         match asked.target.as_str() {
         "/v2/" => Answered::new(200, "{}"),
         target if target.starts_with("/v1/search?q=busy%20box&n=3") => Answered::new(

@@ -1,7 +1,7 @@
 //! A proxy between the library and a real server: a proxy that hinders, a tunnel as firms have them, a token server.
 
 use super::ended::Ended;
-use super::registry::{Asked, free_port, read_request};
+use super::registry::{Request, free_port, read_request};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
@@ -29,12 +29,12 @@ pub enum Fault {
 /// A proxy before a plain HTTP server, which may do something else for each request.
 pub struct Faulty {
     pub port: u16,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<Request>>>,
     over: Arc<AtomicBool>,
 }
 
 impl Faulty {
-    pub fn start(server: u16, fault: impl Fn(&Asked) -> Fault + Send + Sync + 'static) -> Faulty {
+    pub fn start(server: u16, fault: impl Fn(&Request) -> Fault + Send + Sync + 'static) -> Faulty {
         let (asked, over) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
         let (all, end, fault) = (asked.clone(), over.clone(), Arc::new(fault));
         let port = listen(over.clone(), move |client| {
@@ -49,7 +49,7 @@ impl Faulty {
     }
 
     /// Every request so far whose target has `part` in it.
-    pub fn asked_for(&self, part: &str) -> Vec<Asked> {
+    pub fn asked_for(&self, part: &str) -> Vec<Request> {
         let all = self.asked.lock().expect("the requests");
         all.iter().filter(|asked| asked.target.contains(part)).cloned().collect()
     }
@@ -83,9 +83,9 @@ fn end(port: u16, over: &AtomicBool) {
 fn exchange(
     client: &TcpStream,
     server: u16,
-    all: &Mutex<Vec<Asked>>,
+    all: &Mutex<Vec<Request>>,
     over: &AtomicBool,
-    fault: &dyn Fn(&Asked) -> Fault,
+    fault: &dyn Fn(&Request) -> Fault,
 ) {
     // One request a connection: the answer says so.
     let mut input = BufReader::with_capacity(64 << 10, client);
@@ -123,7 +123,7 @@ fn exchange(
 }
 
 /// The head of a request, to be sent on with its connection closed at the end.
-fn read_head(input: &mut BufReader<&TcpStream>) -> Option<(String, Asked)> {
+fn read_head(input: &mut BufReader<&TcpStream>) -> Option<(String, Request)> {
     let (mut head, mut line) = (String::new(), String::new());
     loop {
         line.clear();
@@ -140,7 +140,7 @@ fn read_head(input: &mut BufReader<&TcpStream>) -> Option<(String, Asked)> {
     let (method, target) = (words.next()?, words.next()?);
     let headers = head.lines().skip(1).filter_map(|line| line.split_once(':'));
     let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned())).collect();
-    Some((head.clone(), Asked { method, target, headers, body: Vec::new() }))
+    Some((head.clone(), Request { method, target, headers, body: Vec::new() }))
 }
 
 fn body(answer: &mut impl Read, mut client: &TcpStream, fault: &Fault, over: &AtomicBool) {
@@ -174,7 +174,7 @@ fn body(answer: &mut impl Read, mut client: &TcpStream, fault: &Fault, over: &At
 /// An HTTP proxy that makes tunnels (CONNECT), whatever host is asked for, to one port of this machine.
 pub struct Tunnels {
     pub port: u16,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<Request>>>,
     over: Arc<AtomicBool>,
 }
 
@@ -190,7 +190,7 @@ impl Tunnels {
     }
 
     /// Every request so far.
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn asked(&self) -> Vec<Request> {
         self.asked.lock().expect("the requests").clone()
     }
 }
@@ -201,7 +201,7 @@ impl Drop for Tunnels {
     }
 }
 
-fn tunnel(client: &TcpStream, server: u16, all: &Mutex<Vec<Asked>>) {
+fn tunnel(client: &TcpStream, server: u16, all: &Mutex<Vec<Request>>) {
     let Some(asked) = read_request(&mut BufReader::with_capacity(1, client)) else { return };
     let tunnels = asked.method == "CONNECT";
     all.lock().expect("the requests").push(asked);

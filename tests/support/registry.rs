@@ -120,7 +120,7 @@ pub fn free_port() -> u16 {
 
 /// A request as the scripted server got it.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct Request {
     pub method: String,
     /// Path and query.
     pub target: String,
@@ -129,7 +129,7 @@ pub struct Asked {
     pub body: Vec<u8>,
 }
 
-impl Asked {
+impl Request {
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", String::as_str)
     }
@@ -160,12 +160,12 @@ impl Answered {
 /// A small HTTP server whose answers a test writes.
 pub struct Scripted {
     pub port: u16,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<Request>>>,
     over: Arc<AtomicBool>,
 }
 
 impl Scripted {
-    pub fn start(answer: impl Fn(&Asked) -> Answered + Send + Sync + 'static) -> Scripted {
+    pub fn start(answer: impl Fn(&Request) -> Answered + Send + Sync + 'static) -> Scripted {
         let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
         let port = listener.local_addr().expect("its address").port();
         let (asked, over) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
@@ -187,12 +187,12 @@ impl Scripted {
     }
 
     /// Every request so far.
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn asked(&self) -> Vec<Request> {
         self.asked.lock().expect("the requests").clone()
     }
 
     /// Every request whose target has `part` in it.
-    pub fn asked_for(&self, part: &str) -> Vec<Asked> {
+    pub fn asked_for(&self, part: &str) -> Vec<Request> {
         self.asked().into_iter().filter(|asked| asked.target.contains(part)).collect()
     }
 }
@@ -204,7 +204,7 @@ impl Drop for Scripted {
     }
 }
 
-fn serve(stream: &TcpStream, all: &Mutex<Vec<Asked>>, over: &AtomicBool, answer: &dyn Fn(&Asked) -> Answered) {
+fn serve(stream: &TcpStream, all: &Mutex<Vec<Request>>, over: &AtomicBool, answer: &dyn Fn(&Request) -> Answered) {
     let mut input = BufReader::new(stream);
     while let Some(asked) = read_request(&mut input) {
         all.lock().expect("the requests").push(asked.clone());
@@ -229,7 +229,7 @@ fn serve(stream: &TcpStream, all: &Mutex<Vec<Asked>>, over: &AtomicBool, answer:
     }
 }
 
-pub(super) fn read_request(input: &mut BufReader<&TcpStream>) -> Option<Asked> {
+pub(super) fn read_request(input: &mut BufReader<&TcpStream>) -> Option<Request> {
     let mut line = String::new();
     input.read_line(&mut line).ok().filter(|&n| n > 0)?;
     let mut words = line.split_whitespace().map(str::to_owned);
@@ -244,5 +244,5 @@ pub(super) fn read_request(input: &mut BufReader<&TcpStream>) -> Option<Asked> {
     let length = headers.get("content-length").and_then(|l| l.parse().ok()).unwrap_or(0);
     let mut body = Vec::new();
     input.take(length).read_to_end(&mut body).ok()?;
-    Some(Asked { method, target, headers, body })
+    Some(Request { method, target, headers, body })
 }

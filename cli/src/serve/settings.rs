@@ -57,8 +57,8 @@ impl Settings {
             complain!("coracle: {name} changes with the next start");
         }
         log_requests.store(next.has("log-requests"), Relaxed);
-        let told = StringMap::from([("log-requests".to_owned(), next.has("log-requests").to_string())]);
-        engine.reload(next.all("label"), &told).map_err(|error| error.to_string())?;
+        let attributes = StringMap::from([("log-requests".to_owned(), next.has("log-requests").to_string())]);
+        engine.reload(next.all("label"), &attributes).map_err(|error| error.to_string())?;
         complain!("coracle: the configuration was read again");
         Ok(())
     }

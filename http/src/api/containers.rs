@@ -317,14 +317,14 @@ pub(crate) fn logs(call: Call) -> Result<Response> {
     let form = LogFormat { timestamps: flag("timestamps"), details: flag("details") };
     let frames = frames(call.engine(), &call.name)?;
     let (engine, client, name) = (call.engine().clone(), call.request.client.clone(), call.name.clone());
-    let log = Told { log: engine.container_logs(&name, &query, None)?, until_ns, form, frames };
+    let log = LogReply { log: engine.container_logs(&name, &query, None)?, until_ns, form, frames };
     if stream::wants_tcp(&call.request.headers) {
         let unread = call.context.unread().clone();
         let take = move |socket: crate::message::Duplex| {
             stream::await_head(&socket, &unread);
             // A client that is gone, or does not take it, is the end of it: no answer is left to give.
             let _ =
-                client.op().and_then(|op| log.tell(op.as_ref(), |bytes| stream::send(&socket, bytes).map_err(gone)));
+                client.op().and_then(|op| log.send_to(op.as_ref(), |bytes| stream::send(&socket, bytes).map_err(gone)));
         };
         return Ok(stream::takeover(&call, frames, None, Box::new(take)));
     }
@@ -332,21 +332,21 @@ pub(crate) fn logs(call: Call) -> Result<Response> {
     Ok(streamed(&call, kind, move |sink| {
         sink.start().map_err(gone)?;
         let op = client.op()?;
-        log.tell(op.as_ref(), |bytes| sink.write_all(bytes).map_err(gone))
+        log.send_to(op.as_ref(), |bytes| sink.write_all(bytes).map_err(gone))
     }))
 }
 
 /// A log on its way to a client.
-struct Told {
+struct LogReply {
     log: coracle::LogStream,
     until_ns: i64,
     form: LogFormat,
     frames: Frames,
 }
 
-impl Told {
+impl LogReply {
     /// Gives the whole log to `send`, in frames. Failures of the log are written into the stream. Errors: the client is gone.
-    fn tell(mut self, op: Option<&Op>, mut send: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    fn send_to(mut self, op: Option<&Op>, mut send: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let mut bytes = Vec::new();
         while !self.log.ended() {
             match next_frames(&mut self.log, self.until_ns, self.form, self.frames, op, &mut bytes) {

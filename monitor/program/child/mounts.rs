@@ -22,7 +22,7 @@ pub struct Mounts<'a> {
     pub proc: i32,
     pub devpts: i32,
     /// A procfs of the others' PID namespace, to be mounted.
-    pub others_proc: i32,
+    pub foreign_proc: i32,
     /// Bind mounts that stay the host's peers: where their source stands in the plan, and the mount.
     shared: [(usize, i32); 32],
     /// See [`ops::MountLabel`]: a C string; empty if there is none.
@@ -31,8 +31,8 @@ pub struct Mounts<'a> {
 
 impl<'a> Mounts<'a> {
     pub fn new(launch: &'a Launch<'a>) -> Mounts<'a> {
-        let (proc, devpts, others_proc) = (-1, launch.devpts, -1);
-        Mounts { launch, proc, devpts, others_proc, shared: [(0, -1); 32], label: b"\0" }
+        let (proc, devpts, foreign_proc) = (-1, launch.devpts, -1);
+        Mounts { launch, proc, devpts, foreign_proc, shared: [(0, -1); 32], label: b"\0" }
     }
 
     /// Says which mount events pass between this mount namespace and the host's. The tree as a whole sends no events to
@@ -119,8 +119,8 @@ impl<'a> Mounts<'a> {
     /// A detached mount of a new file system.
     fn new_mount(&mut self, op: ops::Mount) -> Outcome<i32> {
         let (kind, source) = (op.kind.cstr(), op.source.cstr());
-        let others = op.special & !SPECIAL_FIXED == SPECIAL_PROC && self.others_proc >= 0;
-        let fs = if others { core::mem::replace(&mut self.others_proc, -1) } else { os(sys::fsopen(kind))? };
+        let others = op.special & !SPECIAL_FIXED == SPECIAL_PROC && self.foreign_proc >= 0;
+        let fs = if others { core::mem::replace(&mut self.foreign_proc, -1) } else { os(sys::fsopen(kind))? };
         if source != b"\0" {
             os(sys::fsconfig(fs, b"source\0", source))?;
         }
@@ -244,7 +244,7 @@ impl<'a> Mounts<'a> {
     }
 
     /// Terminals come from a `pts` that was bound, because the container's processes find them there.
-    pub fn others_pts(&mut self, tree: &Tree) {
+    pub fn foreign_pts(&mut self, tree: &Tree) {
         // Without such a `pts` there are no terminals.
         let Ok(pts) = sys::openat2(tree.root, b"dev/pts\0", O_PATH | O_DIRECTORY, 0, FIXED) else { return };
         if sys::fs_magic(pts) == Ok(DEVPTS_MAGIC) { self.take_devpts(pts) } else { sys::close(pts) }

@@ -61,11 +61,11 @@ impl<'a> Program<'a> {
     /// Becomes the user, and gives up the rights that the program does not have. `root`: the container's.
     pub fn become_user(&mut self, op: ops::Identity<'a>, root: i32, stdio: &Stdio) -> Step {
         let ops::Identity { flags, filter, mut inheritable, mut ambient, .. } = op;
-        let ops::Who { bounding, for_root, mut for_others, user, groups } = op.who;
+        let ops::Credentials { bounding, for_root, mut for_others, user, groups } = op.credentials;
         if self.launch.enters {
             private::forget(self.launch.plan.bytes());
         }
-        let who = user::resolve(root, user, groups)?;
+        let identity = user::resolve(root, user, groups)?;
         if !Wall::UserCapabilities.stands() {
             (for_others, inheritable, ambient) = (for_root, for_root, for_root);
         }
@@ -74,8 +74,8 @@ impl<'a> Program<'a> {
         if self.filter_last {
             self.nobody_traces(bounding)?;
         }
-        self.home[HOME.len()..][..who.home_length].copy_from_slice(&who.home[..who.home_length]);
-        stdio.give_to_process(who.uid);
+        self.home[HOME.len()..][..identity.home_length].copy_from_slice(&identity.home[..identity.home_length]);
+        stdio.give_to_process(identity.uid);
         drop_bounding(bounding)?;
         self.close_descriptors(root)?;
         // Without no_new_privs a filter needs CAP_SYS_ADMIN, so it comes before the privileges go; with it, last of
@@ -91,8 +91,8 @@ impl<'a> Program<'a> {
             // Otherwise another user loses the permitted capabilities before they are set below.
             os(sys::prctl(PR_SET_KEEPCAPS, 1))?;
         }
-        set_ids(who.uid, who.gid, &who.groups[..who.group_count])?;
-        let permitted = if who.uid == 0 { for_root } else { for_others };
+        set_ids(identity.uid, identity.gid, &identity.groups[..identity.group_count])?;
+        let permitted = if identity.uid == 0 { for_root } else { for_others };
         set_capabilities(permitted | keeps, inheritable, ambient)?;
         self.give_up = (keeps != 0).then_some([permitted, inheritable, ambient]);
         if no_new_privs {

@@ -18,7 +18,7 @@ enum Console {
     /// The container's own `/dev/console`, which is made.
     Own,
     /// That of a `/dev` from elsewhere, if it is there.
-    Others,
+    Foreign,
     None,
 }
 
@@ -32,11 +32,11 @@ impl<'a> Stdio<'a> {
         Stdio { launch, console: Console::Own }
     }
 
-    /// The container's `/dev` is from elsewhere, and has these parts: `OTHERS_*`.
-    pub fn set_others(&mut self, parts: u32) {
+    /// The container's `/dev` is from elsewhere, and has these parts: `FOREIGN_*`.
+    pub fn set_foreign(&mut self, parts: u32) {
         self.console = match parts {
-            _ if parts & OTHERS_NOT_CONSOLE != 0 => Console::Own,
-            _ if parts & OTHERS_CONSOLE != 0 => Console::Others,
+            _ if parts & FOREIGN_NOT_CONSOLE != 0 => Console::Own,
+            _ if parts & FOREIGN_CONSOLE != 0 => Console::Foreign,
             _ => Console::None,
         };
     }

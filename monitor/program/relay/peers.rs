@@ -17,8 +17,8 @@ struct Peer {
     fd: Fd,
     port: usize,
     address: [u8; 28],
-    asked: Asked,
-    asked_length: usize,
+    info: PacketInfo,
+    info_length: usize,
     last: i64,
 }
 
@@ -43,13 +43,13 @@ impl Peers {
 
     /// Passes on the datagrams that wait at the port with this index.
     pub fn datagrams(&mut self, index: usize, port: &Port, ports: &Ports) {
-        let (mut from, mut asked) = ([0; 28], Asked([0; 40]));
+        let (mut from, mut info) = ([0; 28], PacketInfo([0; 40]));
         for _ in 0..TURNS {
             let buffer = &mut self.datagram;
-            let Ok((length, asked_length)) = sys::recv_asked(port.fd, buffer, &mut from, &mut asked) else { return };
+            let Ok((length, info_length)) = sys::recv_pktinfo(port.fd, buffer, &mut from, &mut info) else { return };
             let Some(at) = self.place(index, port, &from, ports) else { continue };
             let peer = &mut self.peers[at];
-            (peer.asked, peer.asked_length, peer.last) = (Asked(own_address(asked.0)), asked_length, sys::monotonic());
+            (peer.info, peer.info_length, peer.last) = (PacketInfo(own_address(info.0)), info_length, sys::monotonic());
             let _ = sys::send(peer.fd.raw(), &self.datagram[..length]);
         }
     }
@@ -85,7 +85,7 @@ impl Peers {
             };
             let Some(port) = ports.get(peer.port) else { return };
             let data = &self.datagram[..length];
-            let _ = sys::send_asked(port.fd, data, &peer.address, &peer.asked, peer.asked_length);
+            let _ = sys::send_pktinfo(port.fd, data, &peer.address, &peer.info, peer.info_length);
         }
     }
 }

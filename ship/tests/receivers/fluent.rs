@@ -69,7 +69,7 @@ fn records_have_dockerd_s_fields() {
     world.ship();
     for log in [&mut plain, &mut precise] {
         log.write(2000);
-        assert_eq!(log.settled(), (2000, 0));
+        assert_eq!(log.await_delivery(), (2000, 0));
         arrived(log, || receiver.out());
         let out = receiver.out();
         let first =
@@ -98,7 +98,7 @@ fn acknowledged_frames_survive_a_receiver_that_is_killed() {
         drop(running);
     }
     let _running = receiver.start();
-    assert_eq!(log.settled(), (log.written, 0));
+    assert_eq!(log.await_delivery(), (log.written, 0));
     let counts = numbers(&receiver.out(), &log);
     let twice = counts.values().filter(|count| **count > 1).count();
     println!("{} lines over 6 kills: {} missing, {twice} twice", log.written, missing(&counts, &log).len());

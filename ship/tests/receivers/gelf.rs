@@ -46,7 +46,7 @@ fn datagrams_arrive_whatever_their_compression_and_length() {
         // Longer than a datagram, also when it is packed: digits of a number that has no pattern.
         let noise: String = (1..1500_u64).map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
         log.write_with(1, &format!("/{}", &noise[..16_000]));
-        assert_eq!(log.settled(), (21, 0));
+        assert_eq!(log.await_delivery(), (21, 0));
         arrived(&log, || read(&out));
         let all = read(&out);
         let last = all.lines().find(|line| line.contains(&format!("{} n=21", &log.id[60..]))).expect("the long one");
@@ -65,12 +65,12 @@ fn a_stream_brings_every_message_also_to_a_receiver_that_restarts() {
     let mut log = world.container("a", "gelf", &[("gelf-address", &address)]);
     world.ship();
     log.write(3000);
-    assert_eq!(log.settled(), (3000, 0));
+    assert_eq!(log.await_delivery(), (3000, 0));
     arrived(&log, || read(&out));
     drop(running);
     log.write(3000);
     let mut command = Command::new(program());
     let _running = Program::start(command.args(["tcp", address.trim_start_matches("tcp://")]).arg(&out));
-    assert_eq!(log.settled(), (6000, 0));
+    assert_eq!(log.await_delivery(), (6000, 0));
     arrived(&log, || read(&out));
 }

@@ -98,5 +98,5 @@ fn speed_of_plain_tcp() {
     assert_eq!(reader.join().expect("the reader"), 200_000);
     let time = began.elapsed();
     println!("{:.0} lines a second of 100 bytes", 200_000.0 / time.as_secs_f64());
-    assert_eq!(log.settled(), (200_000, 0));
+    assert_eq!(log.await_delivery(), (200_000, 0));
 }

@@ -41,7 +41,7 @@ fn deliver() {
     log.write(500);
     // Beyond a datagram's length.
     log.write_with(1, &" xxxxxxxxx".repeat(40_000));
-    assert_eq!(log.settled(), (501, 0));
+    assert_eq!(log.await_delivery(), (501, 0));
     arrived(&log, entries);
     let all = entries();
     let (first, last) = (all.lines().next().expect("an entry"), all.lines().last().expect("an entry"));

@@ -81,7 +81,7 @@ fn every_transport_and_form_brings_every_line() {
         log
     });
     for (log, (name, _, form, head)) in logs.iter().zip(cases) {
-        assert_eq!(log.settled(), (100, 0), "{name}");
+        assert_eq!(log.await_delivery(), (100, 0), "{name}");
         arrived(log, || receiver.out());
         let out = receiver.out();
         let first = out.lines().find(|line| line.contains(&format!("{} n=1", &log.id[60..]))).expect("the first line");
@@ -104,7 +104,7 @@ fn a_receiver_that_comes_later_gets_all() {
     assert_eq!(status.cursor.error(), "the receiver cannot be reached: Connection refused");
     assert_eq!((status.owed.lines, status.cursor.delivered), (5000, 0));
     let _running = receiver.start();
-    assert_eq!(log.settled(), (5000, 0));
+    assert_eq!(log.await_delivery(), (5000, 0));
     arrived(&log, || receiver.out());
     assert_eq!(log.status().expect("a status").cursor.error(), "");
 }
@@ -117,7 +117,7 @@ fn a_stopped_receiver_loses_nothing_and_no_line_is_called_delivered_that_it_did_
     let mut log = world.container("a", "syslog", &[("syslog-address", &format!("tcp://127.0.0.1:{}", receiver.tcp))]);
     world.ship();
     log.write(10);
-    assert_eq!(log.settled(), (10, 0));
+    assert_eq!(log.await_delivery(), (10, 0));
     running.signal(Signal::SIGSTOP);
     // More than the kernels of both sides take.
     log.write_with(200_000, &" xxxxxxxxxx".repeat(10));
@@ -129,7 +129,7 @@ fn a_stopped_receiver_loses_nothing_and_no_line_is_called_delivered_that_it_did_
     });
     assert!(log.status().expect("a status").owed.lines > 10_000);
     running.signal(Signal::SIGCONT);
-    assert_eq!(log.settled(), (log.written, 0));
+    assert_eq!(log.await_delivery(), (log.written, 0));
     arrived(&log, || receiver.out());
 }
 
@@ -151,7 +151,7 @@ fn a_receiver_that_restarts_gets_all_but_what_its_kernel_took() {
         running = receiver.start();
     }
     log.write(1);
-    assert_eq!(log.settled(), (log.written, 0));
+    assert_eq!(log.await_delivery(), (log.written, 0));
     wait_for("the last line", || numbers(&receiver.out(), &log).contains_key(&log.written));
     let counts = numbers(&receiver.out(), &log);
     let twice = counts.values().filter(|count| **count > 1).count();
@@ -175,7 +175,7 @@ fn containers_of_one_receiver_share_a_connection_and_a_restart_of_the_shipper_re
             log.write(500);
         }
         for log in &logs {
-            assert_eq!(log.settled(), (500 * round, 0));
+            assert_eq!(log.await_delivery(), (500 * round, 0));
         }
         let port = format!(":{:04X} ", receiver.tcp);
         let table = std::fs::read_to_string("/proc/self/net/tcp").expect("connections");
@@ -202,7 +202,7 @@ fn lines_that_rotation_took_are_counted_and_the_others_come() {
     log.write(5000);
     world.ship();
     let _running = receiver.start();
-    let (delivered, lost) = log.settled();
+    let (delivered, lost) = log.await_delivery();
     assert_eq!(delivered + lost, log.written);
     assert!(lost > 4000 && delivered > 100, "{delivered} + {lost}");
     wait_for("the lines", || numbers(&receiver.out(), &log).len() as u64 == delivered);
@@ -266,7 +266,7 @@ action(type="omfile" file="{at}/out" template="line")
     }
     let out = || std::fs::read_to_string(dir.join("out")).unwrap_or_default();
     for log in [&good, &unchecked] {
-        assert_eq!(log.settled(), (3000, 0));
+        assert_eq!(log.await_delivery(), (3000, 0));
         arrived(log, out);
         assert!(numbers(&out(), log).values().all(|count| *count == 1));
     }

@@ -177,7 +177,7 @@ impl Log {
     }
 
     /// Waits until nothing is owed; returns how many lines were delivered, and how many were lost.
-    pub fn settled(&self) -> (u64, u64) {
+    pub fn await_delivery(&self) -> (u64, u64) {
         wait_for("the delivery", || self.status().is_some_and(|status| status.owed.lines == 0));
         let cursor = self.status().expect("a status").cursor;
         (cursor.delivered, cursor.lost)

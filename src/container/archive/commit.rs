@@ -36,7 +36,7 @@ impl Files {
             name: name.as_ref(),
         };
         let committed = self.images.committer.commit(&commit, &mut |out| self.write_layer(&found, out, op));
-        let told = committed.and_then(|(id, tag)| {
+        let named = committed.and_then(|(id, tag)| {
             if let Some(event) = tag {
                 self.register.journal.append(&event)?;
             }
@@ -49,7 +49,7 @@ impl Files {
             Ok(id)
         });
         let thawed = held.map_or(Ok(()), |held| self.freezer.let_go_on(&found.row.id, &held));
-        told.and_then(|id| thawed.map(|()| id))
+        named.and_then(|id| thawed.map(|()| id))
     }
 
     /// Writes the container's changes as a layer's tar.

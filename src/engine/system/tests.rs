@@ -71,16 +71,16 @@ fn registries_are_told_as_dockerd_tells_them() {
         mirrors: mirrors.map(|text| crate::model::Mirror::parse(text).unwrap()).to_vec(),
         ..RegistryOptions::default()
     };
-    let told = &registries(&options)["RegistryConfig"];
+    let shown = &registries(&options)["RegistryConfig"];
     let of_hub = json!(["https://mirror.lan/", "http://second.lan/"]);
-    assert_eq!(told["Mirrors"], of_hub);
-    assert_eq!(told["InsecureRegistryCIDRs"], json!(["10.0.0.0/8", "127.0.0.0/8"]));
+    assert_eq!(shown["Mirrors"], of_hub);
+    assert_eq!(shown["InsecureRegistryCIDRs"], json!(["10.0.0.0/8", "127.0.0.0/8"]));
     let indexes = json!({
         "docker.io": { "Name": "docker.io", "Mirrors": of_hub, "Secure": true, "Official": true },
         "quay.lan": { "Name": "quay.lan", "Mirrors": ["https://q.lan/"], "Secure": true, "Official": false },
         "reg.lan:5000": { "Name": "reg.lan:5000", "Mirrors": [], "Secure": false, "Official": false },
     });
-    assert_eq!(told["IndexConfigs"], indexes);
+    assert_eq!(shown["IndexConfigs"], indexes);
 }
 
 #[test]

@@ -71,13 +71,13 @@ impl Loader {
 
     /// Says which layers are new.
     fn emit_layers(&self, images: &[NewImage], staged: &StagedLayers, on_progress: OnProgress<'_>) -> Result<()> {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for diff_id in images.iter().flat_map(|image| &image.layers) {
             let Some((_, layer)) = staged.get(diff_id) else { continue };
-            if told.contains(diff_id) || self.catalog.has_layer(diff_id)? {
+            if reported.contains(diff_id) || self.catalog.has_layer(diff_id)? {
                 continue;
             }
-            told.push(*diff_id);
+            reported.push(*diff_id);
             on_progress(progress::loaded(diff_id, layer.size))?;
         }
         Ok(())

@@ -180,8 +180,8 @@ impl<'a> TarWriter<'a> {
         self.header(&Header { size: stat.size, attributes: &attributes, ..Header::of(b'0', path, &stat) })?;
         let mut file = File::from(opened);
         let mut left = stat.size;
-        let told = matches!(self.out, Out::Sink(_));
-        if told {
+        let to_sink = matches!(self.out, Out::Sink(_));
+        if to_sink {
             self.send()?;
         }
         while left > 0 {
@@ -191,7 +191,7 @@ impl<'a> TarWriter<'a> {
             let room = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK - self.filled);
             match file.read(&mut self.buffer[self.filled..self.filled + room]) {
                 // Of a layer that is being made nobody else takes anything away.
-                Ok(0) if told => return Err(Error::internal("a layer's file became shorter")),
+                Ok(0) if to_sink => return Err(Error::internal("a layer's file became shorter")),
                 Ok(0) => return self.zeros(stat.size.next_multiple_of(BLOCK as u64) - (stat.size - left)),
                 Ok(n) => {
                     if let Out::Sink(out) = &mut self.out {

@@ -10,7 +10,7 @@ use crate::walls::Wall;
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
-/// How often progress is told.
+/// How often progress is reported.
 const EVERY: Duration = Duration::from_millis(100);
 
 /// A blob as one stream. A connection that breaks is made again where it broke, a part of the blob that is here already
@@ -29,7 +29,7 @@ pub(super) struct BlobReader<'a, 'p> {
     hasher: Option<Hasher>,
     /// Tries in a row that brought nothing.
     failures: u32,
-    told: Option<Instant>,
+    reported: Option<Instant>,
     failed: Option<Error>,
 }
 
@@ -53,7 +53,7 @@ impl<'a, 'p> BlobReader<'a, 'p> {
             at: 0,
             hasher: Some(Hasher::new()),
             failures: 0,
-            told: None,
+            reported: None,
             failed: None,
         }
     }
@@ -158,9 +158,9 @@ impl<'a, 'p> BlobReader<'a, 'p> {
 
     fn emit(&mut self) {
         if let Some((sender, id)) = &self.sender
-            && (self.told.is_none_or(|at| at.elapsed() >= EVERY) || self.at == self.size)
+            && (self.reported.is_none_or(|at| at.elapsed() >= EVERY) || self.at == self.size)
         {
-            self.told = Some(Instant::now());
+            self.reported = Some(Instant::now());
             sender.emit(progress::bar("Downloading", id, self.at, self.size));
         }
     }

@@ -84,13 +84,13 @@ pub(crate) fn beside<T: Send>(
         let worker = thread::spawn(scope, "image-transfer", move || work(ProgressSender(out)))?;
         let mut ended = None;
         loop {
-            let told = match messages.recv_timeout(Duration::from_millis(50)) {
+            let reported = match messages.recv_timeout(Duration::from_millis(50)) {
                 Ok(message) if ended.is_none() => on_progress(message),
                 Ok(_) | Err(RecvTimeoutError::Timeout) => Ok(()),
                 Err(RecvTimeoutError::Disconnected) => break,
             };
-            let told = told.and_then(|()| op.map_or(Ok(()), Op::check));
-            if let (Err(error), None) = (told, &ended) {
+            let reported = reported.and_then(|()| op.map_or(Ok(()), Op::check));
+            if let (Err(error), None) = (reported, &ended) {
                 ended = Some(error);
                 transport.stop();
             }
@@ -145,7 +145,7 @@ fn in_parallel<J: Send, T: Send>(
     }
 }
 
-/// Waits before another try, telling the seconds as docker does.
+/// Waits before another try, and reports the seconds as docker does.
 fn back_off(transport: &Transport, sender: &ProgressSender, id: &str, failures: u32) -> Result<()> {
     for left in (1..=(1u64 << failures.min(4)) / 2).rev() {
         let s = if left == 1 { "" } else { "s" };

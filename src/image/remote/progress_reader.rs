@@ -6,21 +6,21 @@ use crate::registry::Download;
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
-/// How often a download tells how far it is.
+/// How often a download reports its progress.
 const OFTEN: Duration = Duration::from_millis(100);
 
-/// A download that tells how far it is, and fails where it ends before its length.
+/// A download that reports its progress, and fails where it ends before its length.
 pub(crate) struct ProgressReader<'a> {
     download: &'a mut Download,
     what: &'a str,
     sender: &'a ProgressSender,
     taken: u64,
-    told: Instant,
+    reported: Instant,
 }
 
 impl<'a> ProgressReader<'a> {
     pub(crate) fn new(download: &'a mut Download, what: &'a str, sender: &'a ProgressSender) -> ProgressReader<'a> {
-        ProgressReader { download, what, sender, taken: 0, told: Instant::now() }
+        ProgressReader { download, what, sender, taken: 0, reported: Instant::now() }
     }
 }
 
@@ -33,8 +33,8 @@ impl Read for ProgressReader<'_> {
         if ended && self.taken < total {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "unexpected EOF"));
         }
-        if ended || self.told.elapsed() > OFTEN {
-            self.told = Instant::now();
+        if ended || self.reported.elapsed() > OFTEN {
+            self.reported = Instant::now();
             self.sender.emit(progress::bar(self.what, "", self.taken, total));
         }
         Ok(n)

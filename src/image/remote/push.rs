@@ -28,7 +28,7 @@ const LEVEL: u32 = 4;
 /// Compressed pieces on their way, and their size.
 const DEPTH: usize = 8;
 const PIECE: usize = 128 << 10;
-/// How often progress is told.
+/// How often progress is reported.
 const EVERY: Duration = Duration::from_millis(100);
 /// Digests of a layer that are looked for in the registry.
 const CANDIDATES: usize = 3;
@@ -280,14 +280,14 @@ impl Push<'_> {
         let layer = self.pusher.layers.open_layer(diff_id)?;
         let pieces = Pieces { out, piece: Vec::with_capacity(PIECE), hasher: Hasher::new(), size: 0 };
         let mut gzip = Gzip::new(pieces, LEVEL);
-        let (mut hasher, mut done, mut told) = (Hasher::new(), 0u64, Instant::now());
+        let (mut hasher, mut done, mut reported) = (Hasher::new(), 0u64, Instant::now());
         let id = diff_id.short();
         recipe::replay(&layer, &mut |bytes| {
             self.transport.check()?;
             hasher.update(bytes);
             done += bytes.len() as u64;
-            if told.elapsed() >= EVERY {
-                told = Instant::now();
+            if reported.elapsed() >= EVERY {
+                reported = Instant::now();
                 self.sender.emit(progress::bar("Pushing", &id, done, tar_size));
             }
             gzip.write(bytes).map_err(cut)

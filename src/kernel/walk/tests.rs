@@ -105,14 +105,14 @@ fn names_and_paths_in_order() {
         std::fs::write(scratch.0.join(name), b"").unwrap();
     }
     let base = scratch.fd();
-    let mut told = Vec::new();
+    let mut visited = Vec::new();
     walk(&base, &mut |step, walk| {
         let mark = if step == Step::Left { "<" } else { "" };
-        told.push(format!("{mark}{}", String::from_utf8_lossy(walk.path())));
+        visited.push(format!("{mark}{}", String::from_utf8_lossy(walk.path())));
         assert!(walk.path().ends_with(walk.name()) && !walk.name().contains(&b'/'));
         assert!(walk.stat().unwrap().is_some());
     });
-    assert_eq!(told, ["a", "b", "b/c", "b/c/y", "<b/c", "b/x", "<b", "z"]);
+    assert_eq!(visited, ["a", "b", "b/c", "b/c/y", "<b/c", "b/x", "<b", "z"]);
     // The caller's descriptor can still be read from its beginning.
     assert_eq!(walk(&base, &mut |_, _| {}), (2, 2));
 }

@@ -1,6 +1,6 @@
 //! The groups of an existing container: their processes, freezing and killing all of them, changing limits, removal.
 
-use super::held::Files;
+use super::files::Files;
 use super::hierarchy::words_of;
 use super::stats::{self, CgroupStats};
 use super::{Hierarchies, OnError, Version, Write, group_path};

@@ -10,7 +10,7 @@
 mod check;
 mod device_bpf;
 mod facts;
-mod held;
+mod files;
 mod hierarchy;
 mod live;
 mod stats;
@@ -20,7 +20,7 @@ mod v2;
 pub(crate) use check::{RequestKind, check};
 pub(crate) use device_bpf::device_bpf;
 pub(crate) use facts::{HostFacts, host_memory};
-pub(crate) use held::Files;
+pub(crate) use files::Files;
 pub(crate) use hierarchy::{Hierarchies, Hierarchy, Version};
 pub(crate) use live::Live;
 pub(crate) use stats::CgroupStats;

@@ -1,7 +1,7 @@
 //! A container's resource usage, read from its groups. A number that the host lacks is 0, a list empty.
 
 use super::Version;
-use super::held::Files;
+use super::files::Files;
 use crate::model::BlkioEntry;
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -70,7 +70,7 @@ impl EndpointStore {
                 Ok(())
             })
         })?;
-        Ok(counts.into_iter().filter(|(_, count)| *count > 1).map(|(who, _)| who).collect())
+        Ok(counts.into_iter().filter(|(_, count)| *count > 1).map(|(container, _)| container).collect())
     }
 
     /// The ports of running containers.

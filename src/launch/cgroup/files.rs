@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The descriptors that all [`Files`] of the program hold.
-static HELD: AtomicU64 = AtomicU64::new(0);
+static OPEN: AtomicU64 = AtomicU64::new(0);
 /// At most this part of the program's limit of descriptors is held: the rest belongs to the program.
 const SHARE: u64 = 4;
 /// The most files that one reader keeps; its owner holds one more descriptor.
@@ -24,19 +24,19 @@ pub(crate) struct Files {
 
 impl Files {
     /// For a repeated reader: its files stay open, if the program's limit of descriptors permits.
-    pub(crate) fn kept() -> Files {
+    pub(crate) fn cached() -> Files {
         let most =
             nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft);
-        let taken = HELD.fetch_add(FILES + 1, Ordering::Relaxed);
+        let taken = OPEN.fetch_add(FILES + 1, Ordering::Relaxed);
         if taken + FILES < most / SHARE {
             return Files { open: Some(Vec::new()), buffer: Vec::new() };
         }
-        HELD.fetch_sub(FILES + 1, Ordering::Relaxed);
+        OPEN.fetch_sub(FILES + 1, Ordering::Relaxed);
         Files::default()
     }
 
     /// Whether files may stay open.
-    pub(crate) fn keeps(&self) -> bool {
+    pub(crate) fn is_cached(&self) -> bool {
         self.open.is_some()
     }
 
@@ -93,7 +93,7 @@ impl Files {
 impl Drop for Files {
     fn drop(&mut self) {
         if self.open.is_some() {
-            HELD.fetch_sub(FILES + 1, Ordering::Relaxed);
+            OPEN.fetch_sub(FILES + 1, Ordering::Relaxed);
         }
     }
 }
@@ -104,10 +104,10 @@ mod tests {
 
     #[test]
     fn a_file_is_read_anew_each_time_and_another_is_found_once_the_first_is_forgotten() {
-        let dir = std::env::temp_dir().join(format!("coracle-held-{}", std::process::id()));
+        let dir = std::env::temp_dir().join(format!("coracle-files-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let path = dir.join("file");
-        for mut files in [Files::default(), Files::kept()] {
+        for mut files in [Files::default(), Files::cached()] {
             for text in ["1\n".to_owned(), "23\n".repeat(4096), String::new()] {
                 std::fs::write(&path, &text).unwrap();
                 assert_eq!(files.text(&dir, "file").unwrap(), text);
@@ -119,14 +119,14 @@ mod tests {
             std::fs::remove_file(dir.join("other")).unwrap();
         }
         std::fs::remove_dir_all(&dir).unwrap();
-        assert!(Files::kept().text(&dir, "file").is_err());
+        assert!(Files::cached().text(&dir, "file").is_err());
     }
 
     #[test]
     fn a_part_of_the_descriptors_is_held_at_most() {
-        let many: Vec<Files> = (0..100_000).map(|_| Files::kept()).collect();
-        assert!(many.iter().any(|files| !files.keeps()) && many[0].keeps());
+        let many: Vec<Files> = (0..100_000).map(|_| Files::cached()).collect();
+        assert!(many.iter().any(|files| !files.is_cached()) && many[0].is_cached());
         drop(many);
-        assert!(Files::kept().keeps());
+        assert!(Files::cached().is_cached());
     }
 }
