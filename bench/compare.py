@@ -220,7 +220,7 @@ def exec_cost(driver, ours):
 
 
 def floods(rounds, driver, docker, work, line, size, docker_size):
-    """Lines of one length into a json-file log, and read back; the writer tells its own time. Scaled to `size`."""
+    """Lines of one length into a json-file log, and read back; the writer reports its own time. Scaled to `size`."""
     tools, took = work / "tools", work / "tools/took"
     binds, number = {"Binds": [f"{tools}:/tools"]}, 0
     order = lambda count: body("/tools/flood", str(line), str(count), "/tools/took", **binds)

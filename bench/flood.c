@@ -4,7 +4,7 @@
  *
  *   flood LENGTH TOTAL [TIME]
  *   flood end TIME          waits a tenth of a second, writes the clock to TIME and ends at once
- *   flood willing           ends at once when it is told to (SIGTERM)
+ *   flood willing           ends at once at SIGTERM
  */
 #include <fcntl.h>
 #include <signal.h>

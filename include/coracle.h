@@ -55,7 +55,7 @@
  * Blocking. "Blocks: no": the function returns without waiting for I/O. "Blocks: disk": it may wait for the disk. A
  * function that may wait longer takes a coracle_op, which can cancel the call or set a deadline. With NULL in its place
  * the call waits without a deadline. With an operation that has CORACLE_OP_NONBLOCK the call does not wait: see there.
- * A function that says "Blocks: until ..., or op ends it" observes its operation while it lasts; one that takes an operation and
+ * A function that says "Blocks: until ..., or op ends the call" observes its operation while it lasts; one that takes an operation and
  * says anything else looks at it before it begins, and then comes to its end, so that it leaves nothing half done. Two functions
  * that may wait take no operation: coracle_open waits for the disk alone, so a program with a poll loop opens its roots before
  * the loop or on a thread; coracle_events_next has a timeout, a descriptor to poll, and returns when its events are freed.
@@ -253,7 +253,7 @@ void coracle_error_free(coracle_error *e);
  * The version and the features of the library, its log, and the end of texts that it gave. No function here needs a root.
  */
 
-/** The version of this header, for the preprocessor; coracle_version tells that of the library. */
+/** The version of this header, for the preprocessor; coracle_version describes the library. */
 #define CORACLE_VERSION_MAJOR 0
 
 /** See CORACLE_VERSION_MAJOR. */
@@ -287,7 +287,7 @@ uint32_t coracle_version(void);
 const char *coracle_version_string(void);
 
 /**
- * Tells how the library was built: a JSON object with "version", "os", "arch", "debug". Borrowed, valid for ever.
+ * Describes how the library was built: a JSON object with "version", "os", "arch", "debug". Borrowed, valid for ever.
  *
  * Schemas: answer build-info.
  *
@@ -296,7 +296,7 @@ const char *coracle_version_string(void);
 const char *coracle_build_info(void);
 
 /**
- * Tells whether this library has a feature: 1 or 0.
+ * Returns whether this library has a feature: 1 or 0.
  *
  * The names of 0.1: "archives", "build", "containers", "events", "exec", "heartbeat", "http", "http-serve", "images",
  * "import-docker", "io-direct", "lenient", "logs", "networks", "nonblock", "registry", "root-copy", "stats", "tls",
@@ -381,19 +381,18 @@ typedef struct {
   /** Directory on tmpfs for what a reboot ends; NULL: one under /run/coracle, named after the root. */
   const char *run_dir;
   /**
-   * An object with any of: "durability" ("full", "normal", "off"), "log-driver", "log-opts" (object of strings),
-   * "ship-logs" (deliver the logs of drivers that deliver: one program of a root does at a time),
-   * "cgroup-parent", "userns-remap" (FIRST:COUNT of the host's ids, USER[:GROUP] of /etc/subuid and /etc/subgid, or
-   * "default"), "apparmor" (the profile of containers that name none, where the kernel has AppArmor; absent:
-   * coracle-default-1, "unconfined": none), "selinux-enabled" (containers have SELinux labels; refused where the
-   * kernel has no SELinux), "ip" (the host's address for published ports that name none),
-   * "relay-loopback" (ports at 127.0.0.1 are passed on by monitors, as where the kernel has no filter for bridges),
-   * "leave-docker-user" (dockerd's chain for the rules of others gets none), "plugin-dirs" and "cdi-spec-dirs"
-   * (strings), "labels" (strings), "insecure-registries" (strings), "registry-mirrors" (strings, [REGISTRY=]URL), "http-proxy",
-   * "https-proxy", "no-proxy" (each: what the environment says at this call where absent), "small-memory" (pulls
-   * and loads in 16 MB), "large-windows" (takes what xz -9 and zstd --long compressed, with more memory),
-   * "restart-containers" (start, after a reboot, those whose restart policy asks for it). Unknown keys are refused.
-   * NULL: the defaults.
+   * An object with any of: "durability" ("full", "normal", "off"), "log-driver", "log-opts" (object of strings), "ship-logs"
+   * (deliver the logs of drivers that deliver: one program of a root does at a time), "cgroup-parent", "userns-remap"
+   * (FIRST:COUNT of the host's ids, USER[:GROUP] of /etc/subuid and /etc/subgid, or "default"), "apparmor" (the profile of
+   * containers that name none, where the kernel has AppArmor; absent: coracle-default-1, "unconfined": none),
+   * "selinux-enabled" (containers have SELinux labels; refused where the kernel has no SELinux), "ip" (the host's address
+   * for published ports that name none), "relay-loopback" (ports at 127.0.0.1 are passed on by monitors, as where the kernel
+   * has no filter for bridges), "leave-docker-user" (no rule is added to DOCKER-USER, dockerd's chain for rules of other
+   * programs), "plugin-dirs" and "cdi-spec-dirs" (strings), "labels" (strings), "insecure-registries" (strings),
+   * "registry-mirrors" (strings, [REGISTRY=]URL), "http-proxy", "https-proxy", "no-proxy" (each: what the environment says
+   * at this call where absent), "small-memory" (pulls and loads in 16 MB), "large-windows" (takes what xz -9 and zstd --long
+   * compressed, with more memory), "restart-containers" (start, after a reboot, those whose restart policy asks for it).
+   * Unknown keys are refused. NULL: the defaults.
    */
   const char *config_json;
   /** Any of CORACLE_OPEN_EXISTING, CORACLE_OPEN_LENIENT, CORACLE_OPEN_EPHEMERAL, or 0. */
@@ -561,7 +560,7 @@ void coracle_op_set_progress(coracle_op *op,
                              int32_t heartbeat_ms);
 
 /**
- * Gets the descriptor of an operation with CORACLE_OP_NONBLOCK, for poll and its kin (level-triggered): when it is
+ * Gets the descriptor of an operation with CORACLE_OP_NONBLOCK, for poll, epoll and select (level-triggered): when it is
  * readable, call coracle_op_result.
  *
  * The descriptor is the same as long as the operation lives. It is borrowed: valid until coracle_op_free; the caller must not
@@ -726,8 +725,8 @@ coracle_status coracle_container_start(coracle *c,
  *
  * Schemas: query_json container-attach-query.
  *
- * Errors: ENOT_FOUND, ECONFLICT (it does not run, and no "wait"; it is paused), EINVALID (query_json), ECANCELLED,
- * ETIMEOUT (op).
+ * Errors: ENOT_FOUND, ECONFLICT (the container does not run, and no "wait"; the container is paused), EINVALID (query_json),
+ * ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: no. Since: 0.1.
  */
@@ -746,7 +745,7 @@ coracle_status coracle_container_attach(coracle *c,
  *
  * Errors: ENOT_FOUND, ECANCELLED, ETIMEOUT, ECALLBACK (op; the signal was sent).
  *
- * Threads: any. Blocks: until it ended, or op ends it. Since: 0.1.
+ * Threads: any. Blocks: until the container has ended, or op ends the call. Since: 0.1.
  */
 coracle_status coracle_container_stop(coracle *c,
                                       const char *id,
@@ -767,7 +766,7 @@ coracle_status coracle_container_stop(coracle *c,
  *
  * Errors: ENOT_FOUND, EINVALID (how_json), ECANCELLED, ETIMEOUT, ECALLBACK (op; the signal was sent).
  *
- * Threads: any. Blocks: until it ended, or op ends it. Since: 0.1.
+ * Threads: any. Blocks: until the container has ended, or op ends the call. Since: 0.1.
  */
 coracle_status coracle_container_stop_with(coracle *c,
                                            const char *id,
@@ -781,7 +780,7 @@ coracle_status coracle_container_stop_with(coracle *c,
  * Errors: ENOT_FOUND, EINVALID (its command is not there, or cannot run), ECANCELLED, ETIMEOUT, ECALLBACK (op; the
  * signal was sent).
  *
- * Threads: any. Blocks: until it runs again, or op ends it. Since: 0.1.
+ * Threads: any. Blocks: until the container runs again, or op ends the call. Since: 0.1.
  */
 coracle_status coracle_container_restart(coracle *c,
                                          const char *id,
@@ -799,7 +798,7 @@ coracle_status coracle_container_restart(coracle *c,
  * Errors: ENOT_FOUND, EINVALID (how_json; its command is not there, or cannot run), ECANCELLED, ETIMEOUT, ECALLBACK
  * (op; the signal was sent).
  *
- * Threads: any. Blocks: until it runs again, or op ends it. Since: 0.1.
+ * Threads: any. Blocks: until the container runs again, or op ends the call. Since: 0.1.
  */
 coracle_status coracle_container_restart_with(coracle *c,
                                               const char *id,
@@ -812,9 +811,9 @@ coracle_status coracle_container_restart_with(coracle *c,
  *
  * signal: a name with or without SIG, or a number as text; NULL: SIGKILL. The call waits for the effect of SIGKILL.
  *
- * Errors: ENOT_FOUND, ECONFLICT (it does not run), EINVALID (signal), ECANCELLED, ETIMEOUT, ECALLBACK (op).
+ * Errors: ENOT_FOUND, ECONFLICT (the container does not run), EINVALID (signal), ECANCELLED, ETIMEOUT, ECALLBACK (op).
  *
- * Threads: any. Blocks: for SIGKILL until it ended, or op ends it; else no. Since: 0.1.
+ * Threads: any. Blocks: for SIGKILL until the container has ended, or op ends the call; else no. Since: 0.1.
  */
 coracle_status coracle_container_kill(coracle *c,
                                       const char *id,
@@ -825,7 +824,7 @@ coracle_status coracle_container_kill(coracle *c,
 /**
  * Freezes a container's processes.
  *
- * Errors: ENOT_FOUND, ECONFLICT (it does not run, or is paused), ECANCELLED, ETIMEOUT (op).
+ * Errors: ENOT_FOUND, ECONFLICT (the container does not run, or is paused), ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: until they are frozen. Since: 0.1.
  */
@@ -834,7 +833,7 @@ coracle_status coracle_container_pause(coracle *c, const char *id, coracle_op *o
 /**
  * Thaws a container's processes.
  *
- * Errors: ENOT_FOUND, EINTERNAL (it is not paused), ECANCELLED, ETIMEOUT (op).
+ * Errors: ENOT_FOUND, EINTERNAL (the container is not paused), ECANCELLED, ETIMEOUT (op).
  *
  * Threads: any. Blocks: until they are thawed. Since: 0.1.
  */
@@ -856,7 +855,7 @@ coracle_status coracle_container_unpause(coracle *c, const char *id, coracle_op 
  * Errors: ENOT_FOUND (also after the end of a container with AutoRemove), EINVALID (condition), ECANCELLED, ETIMEOUT,
  * ECALLBACK (op).
  *
- * Threads: any. Blocks: until that happens, or op ends it. Since: 0.1.
+ * Threads: any. Blocks: until that happens, or op ends the call. Since: 0.1.
  */
 coracle_status coracle_container_wait(coracle *c,
                                       const char *id,
@@ -870,9 +869,9 @@ coracle_status coracle_container_wait(coracle *c,
  * Gets a pidfd of a running container's first process, for the caller's own event loop: readable when the process ended.
  *
  * *out_fd: the caller's to close (close-on-exec); -1 on failure. The process is not a child of the caller: ask
- * coracle_container_wait for the exit code. With CORACLE_OP_NONBLOCK that function alone gives a descriptor and the code.
+ * coracle_container_wait for the exit code. With CORACLE_OP_NONBLOCK coracle_container_wait gives a descriptor and the code.
  *
- * Errors: ENOT_FOUND, ECONFLICT (it does not run).
+ * Errors: ENOT_FOUND, ECONFLICT (the container does not run).
  *
  * Threads: any. Blocks: no. Since: 0.1.
  */
@@ -895,10 +894,10 @@ coracle_status coracle_container_pidfd(coracle *c,
  *
  * flags: CORACLE_REMOVE_FORCE, CORACLE_REMOVE_VOLUMES, CORACLE_REMOVE_LINK, or 0.
  *
- * Errors: ENOT_FOUND, ECONFLICT (it runs, and no force; it is being removed), EINVALID (flags), ECANCELLED, ETIMEOUT
- * (op).
+ * Errors: ENOT_FOUND, ECONFLICT (the container runs, and no force; the container is being removed), EINVALID (flags),
+ * ECANCELLED, ETIMEOUT (op).
  *
- * Threads: any. Blocks: disk; with force until it ended, or op ends it. Since: 0.1.
+ * Threads: any. Blocks: disk; with force until the container has ended, or op ends the call. Since: 0.1.
  */
 coracle_status coracle_container_remove(coracle *c,
                                         const char *id,
@@ -961,8 +960,8 @@ coracle_status coracle_container_inspect(coracle *c,
  * Describes a container's launch in words, one line a step, with the kernel's answer to the step at which the last start
  * failed.
  *
- * *out_json: an object with "Id", "Name", "Steps" (a list of {"Number", "Text"}, and "Failed" where it failed), "Error" (why the
- * last start failed, or ""), "FailedStep", "Errno" (0: none) and "ErrnoName"; free it with coracle_free.
+ * *out_json: an object with "Id", "Name", "Steps" (a list of {"Number", "Text"}, and "Failed" where it failed), "Error" (why
+ * the last start failed, or ""), "FailedStep", "Errno" (0: none) and "ErrnoName"; free it with coracle_free.
  *
  * Schemas: out_json launch-plan.
  *
@@ -983,7 +982,7 @@ coracle_status coracle_container_explain(coracle *c,
  *
  * Schemas: out_json container-top.
  *
- * Errors: ENOT_FOUND, ECONFLICT (it does not run), EINTERNAL (ps_args).
+ * Errors: ENOT_FOUND, ECONFLICT (the container does not run), EINTERNAL (ps_args).
  *
  * Threads: any. Blocks: no. Since: 0.1.
  */
@@ -1095,7 +1094,7 @@ coracle_status coracle_container_get_archive(coracle *c,
  * Errors: ENOT_FOUND (container, directory), EINVALID (archive; a directory and something else in one place),
  * EFORBIDDEN (read-only there), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
  *
- * Threads: any; the callbacks come on the calling thread. Blocks: until the archive is in, or op ends it. Since: 0.1.
+ * Threads: any; the callbacks come on the calling thread. Blocks: until the archive is in, or op ends the call. Since: 0.1.
  */
 coracle_status coracle_container_put_archive(coracle *c,
                                              const char *id,
@@ -1150,7 +1149,7 @@ coracle_status coracle_container_changes(coracle *c,
  *
  * Errors: ENOT_FOUND, EINVALID (name, changes), ECANCELLED, ETIMEOUT (op), EIO (disk full).
  *
- * Threads: any. Blocks: until the image is on disk, or op ends it. Since: 0.1.
+ * Threads: any. Blocks: until the image is on disk, or op ends the call. Since: 0.1.
  */
 coracle_status coracle_container_commit(coracle *c,
                                         const char *id,
@@ -1183,7 +1182,7 @@ coracle_status coracle_container_commit(coracle *c,
  *
  * Errors: ECANCELLED, ETIMEOUT, ECALLBACK (op), EMISUSE (another thread reads), EINVALID.
  *
- * Threads: one reader at a time, beside one writer. Blocks: until there is output, its end, or op ends it. Since: 0.1.
+ * Threads: one reader at a time, beside one writer. Blocks: until there is output, its end, or op ends the call. Since: 0.1.
  */
 int64_t coracle_session_read(coracle_session *s,
                              void *buf,
@@ -1202,7 +1201,7 @@ int64_t coracle_session_read(coracle_session *s,
  * Errors: EIO with errno EPIPE (the process ended; no signal is raised), EMISUSE (the session has no stdin, or another
  * thread writes), ECANCELLED, ETIMEOUT, ECALLBACK (op), EINVALID.
  *
- * Threads: one writer at a time, beside one reader. Blocks: until the process took something, or op ends it. Since: 0.1.
+ * Threads: one writer at a time, beside one reader. Blocks: until the process took something, or op ends the call. Since: 0.1.
  */
 int64_t coracle_session_write(coracle_session *s,
                               const void *buf,
@@ -1211,8 +1210,8 @@ int64_t coracle_session_write(coracle_session *s,
                               coracle_error **err);
 
 /**
- * Ends the process's stdin: the process reads the bytes that were written, then the end, whatever "StdinOnce" says. A caller that took
- * the descriptor (coracle_session_take_fd) closes it after this call. If a session is freed, the stdin of a process
+ * Ends the process's stdin: the process reads the bytes that were written, then the end, whatever "StdinOnce" says. A caller
+ * that took the descriptor (coracle_session_take_fd) closes it after this call. If a session is freed, the stdin of a process
  * without "StdinOnce" stays open.
  *
  * Errors: none but those of every function.
@@ -1223,8 +1222,8 @@ coracle_status coracle_session_close_stdin(coracle_session *s,
                                            coracle_error **err);
 
 /**
- * Gets the session's end of a stream, for poll and its kin, or to be read or written directly: stdin is a socket (send with
- * MSG_NOSIGNAL), stdout and stderr are pipes.
+ * Gets the session's end of a stream, for poll, epoll and select, or to be read or written directly: stdin is a socket (send
+ * with MSG_NOSIGNAL), stdout and stderr are pipes.
  *
  * Borrowed: valid until it is taken or the session freed. Returns a code below 0 where the session does not have it
  * (not attached, taken, the caller's own descriptor, or stderr of a terminal).
@@ -1251,7 +1250,7 @@ int32_t coracle_session_take_fd(coracle_session *s, int32_t channel);
 /**
  * Sets the size of the process's terminal; does nothing where it has none.
  *
- * Errors: ECONFLICT (it has ended).
+ * Errors: ECONFLICT (the process has ended).
  *
  * Threads: any. Blocks: no. Since: 0.1.
  */
@@ -1264,7 +1263,7 @@ coracle_status coracle_session_resize(coracle_session *s, uint16_t rows, uint16_
  *
  * Errors: ECANCELLED, ETIMEOUT, ECALLBACK (op).
  *
- * Threads: any. Blocks: until the process ends, or op ends it. Since: 0.1.
+ * Threads: any. Blocks: until the process ends, or op ends the call. Since: 0.1.
  */
 coracle_status coracle_session_wait(coracle_session *s, coracle_op *op, int32_t *out_code, coracle_error **err);
 
@@ -1300,14 +1299,19 @@ typedef struct {
 /**
  * Reads up to `len` bytes: of an archive or a body as they are, of a log its lines with both channels in one.
  *
- * Returns how many bytes, 0 at the end, a code below 0 on failure. A stream whose maker failed gives that error in
- * place of its end.
+ * Returns how many bytes, 0 at the end, a code below 0 on failure. If the operation that writes the stream
+ * failed, its error comes in place of the end.
  *
- * Errors: ECANCELLED, ETIMEOUT, ECALLBACK (op), EMISUSE (another thread reads), EINVALID, those of the maker.
+ * Errors: ECANCELLED, ETIMEOUT, ECALLBACK (op), EMISUSE (another thread reads), EINVALID, those of the operation that writes
+ * the stream.
  *
- * Threads: one reader at a time. Blocks: until there is something, the end, or op ends it. Since: 0.1.
+ * Threads: one reader at a time. Blocks: until there is something, the end, or op ends the call. Since: 0.1.
  */
-int64_t coracle_stream_read(coracle_stream *s, void *buf, size_t len, coracle_op *op, coracle_error **err);
+int64_t coracle_stream_read(coracle_stream *s,
+                            void *buf,
+                            size_t len,
+                            coracle_op *op,
+                            coracle_error **err);
 
 /**
  * Gets the next record: a line of a log with its channel and time, or a piece of a body.
@@ -1316,12 +1320,12 @@ int64_t coracle_stream_read(coracle_stream *s, void *buf, size_t len, coracle_op
  *
  * Errors: as coracle_stream_read.
  *
- * Threads: one reader at a time. Blocks: until there is a record, the end, or op ends it. Since: 0.1.
+ * Threads: one reader at a time. Blocks: until there is a record, the end, or op ends the call. Since: 0.1.
  */
 coracle_status coracle_stream_next(coracle_stream *s, coracle_op *op, coracle_frame *out, coracle_error **err);
 
 /**
- * Gets a descriptor that is readable while there may be something to read; for poll and its kin (level-triggered).
+ * Gets a descriptor that is readable while there may be something to read; for poll, epoll and select (level-triggered).
  *
  * Borrowed: valid until coracle_stream_free. The bytes themselves come by coracle_stream_read or coracle_stream_next.
  * Returns a code below 0 on failure.
@@ -1350,7 +1354,7 @@ void coracle_stream_free(coracle_stream *s);
  *
  * Schemas: body_json exec-create.
  *
- * Errors: ENOT_FOUND (container), ECONFLICT (it is not running, or paused), EINVALID (no command).
+ * Errors: ENOT_FOUND (container), ECONFLICT (the container is not running, or is paused), EINVALID (no command).
  *
  * Threads: any. Blocks: disk. Since: 0.1.
  */
@@ -1386,7 +1390,7 @@ coracle_status coracle_exec_start(coracle *c,
  *
  * Errors: ENOT_FOUND, ECANCELLED, ETIMEOUT, ECALLBACK (op).
  *
- * Threads: any. Blocks: until it ended, or op ends it. Since: 0.1.
+ * Threads: any. Blocks: until the process has ended, or op ends the call. Since: 0.1.
  */
 coracle_status coracle_exec_wait(coracle *c,
                                  const char *id,
@@ -1435,8 +1439,8 @@ coracle_status coracle_container_logs(coracle *c,
 
 /**
  * Counts the lines of a log that this stream missed so far: its bounds (max-size, max-file) deleted them before they were
- * read. Other streams answer 0. A stream that follows a log and is read more slowly than the container writes loses lines, as a
- * container never waits for its readers.
+ * read. Other streams answer 0. A stream that follows a log and is read more slowly than the container writes loses lines, as
+ * a container never waits for its readers.
  *
  * Returns a code below 0 on failure.
  *
@@ -1469,7 +1473,7 @@ int64_t coracle_stream_lost(coracle_stream *s);
 coracle_status coracle_events_open(coracle *c, const char *query_json, coracle_events **out, coracle_error **err);
 
 /**
- * Gets a descriptor that is readable while an event may be waiting; for poll and its kin (level-triggered).
+ * Gets a descriptor that is readable while an event may be waiting; for poll, epoll and select (level-triggered).
  *
  * Borrowed: valid until coracle_events_free; not to be read or closed. Returns a code below 0 on failure.
  *
@@ -1608,14 +1612,14 @@ coracle_status coracle_image_prune(coracle *c,
 /**
  * Loads every image of an archive: docker save's, both layouts, or an OCI layout; plain or compressed.
  *
- * tar, user: the function that gives the archive. *out_json: a list of the names (or ids) that were loaded; free it with coracle_free.
- * Progress records go to op. Nothing is visible of an image before all of it is on disk.
+ * tar, user: the function that gives the archive. *out_json: a list of the names (or ids) that were loaded; free it with
+ * coracle_free. Progress records go to op. Nothing is visible of an image before all of it is on disk.
  *
  * Schemas: out_json string-list.
  *
  * Errors: EINVALID (archive; a digest does not fit), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
  *
- * Threads: any; the callbacks come on the calling thread. Blocks: until the archive is in, or op ends it. Since: 0.1.
+ * Threads: any; the callbacks come on the calling thread. Blocks: until the archive is in, or op ends the call. Since: 0.1.
  */
 coracle_status coracle_image_load(coracle *c,
                                   coracle_read_fn tar,
@@ -1644,7 +1648,7 @@ coracle_status coracle_image_save(coracle *c,
                                   coracle_error **err);
 
 /**
- * Makes an image of a root file system tar, plain or compressed.
+ * Makes an image from a tar of a root file system, plain or compressed.
  *
  * query_json: NULL, or an object with any of "repo", "tag", "message", "changes" (a list of build instructions), "url".
  * tar, user: the function that gives the archive; NULL if the engine is to fetch it from "url". *out_id: the image's id; free
@@ -1655,7 +1659,7 @@ coracle_status coracle_image_save(coracle *c,
  * Errors: EINVALID (archive, reference, changes), EINTERNAL (the server of "url"), ECALLBACK, ECANCELLED, ETIMEOUT, EIO
  * (disk full).
  *
- * Threads: any; the callbacks come on the calling thread. Blocks: until the archive is in, or op ends it. Since: 0.1.
+ * Threads: any; the callbacks come on the calling thread. Blocks: until the archive is in, or op ends the call. Since: 0.1.
  */
 coracle_status coracle_image_import(coracle *c,
                                     const char *query_json,
@@ -1675,8 +1679,8 @@ coracle_status coracle_image_import(coracle *c,
  *
  * query_json: NULL, or an object with the parameters of POST /build by their names: "t" and "cachefrom" are lists of names,
  * "buildargs" and "labels" objects, "ulimits" a list of objects, "extrahosts" and "securityopt" lists of texts; "auths" maps
- * registries to credentials; "file" is the build file itself, in place of one in the context. tar, user: the function that gives
- * the context, a tar, plain or compressed; NULL if "remote" or "file" says enough. *out_id: the image's id; free it with
+ * registries to credentials; "file" is the build file itself, in place of one in the context. tar, user: the function that
+ * gives the context, a tar, plain or compressed; NULL if "remote" or "file" says enough. *out_id: the image's id; free it with
  * coracle_free. Progress records go to op: "stream" holds the builder's output.
  *
  * Nothing is visible before the end, and then the image is on disk. The steps of a failed build stay for the next build.
@@ -1686,7 +1690,7 @@ coracle_status coracle_image_import(coracle *c,
  * Errors: EINVALID (a mistake in the build file, with its line; query_json), ENOT_FOUND (a source, an image), EINTERNAL
  * (a command that failed: its exit code is the member "exitCode" of the error's detail), ECALLBACK, ECANCELLED, ETIMEOUT.
  *
- * Threads: any; the callbacks come on the calling thread. Blocks: until the build is over, or op ends it. Since: 0.1.
+ * Threads: any; the callbacks come on the calling thread. Blocks: until the build is over, or op ends the call. Since: 0.1.
  */
 coracle_status coracle_image_build(coracle *c,
                                    const char *query_json,
@@ -1705,7 +1709,7 @@ coracle_status coracle_image_build(coracle *c,
  *
  * Errors: as coracle_image_build; EINVALID (dirfd is not an open directory).
  *
- * Threads: any; the callbacks come on the calling thread. Blocks: until the build is over, or op ends it. Since: 0.1.
+ * Threads: any; the callbacks come on the calling thread. Blocks: until the build is over, or op ends the call. Since: 0.1.
  */
 coracle_status coracle_image_build_dir(coracle *c,
                                        const char *query_json,
@@ -1731,7 +1735,7 @@ coracle_status coracle_image_build_dir(coracle *c,
  * Errors: ENOT_FOUND (no such image, or no access), EUNAUTHORIZED (credentials are needed), EINVALID (ref, auth_json;
  * content whose digest is wrong), ECALLBACK, ECANCELLED, ETIMEOUT (op), EIO (disk full).
  *
- * Threads: any; the callbacks come on the calling thread. Blocks: until the image is here, or op ends it. Since: 0.1.
+ * Threads: any; the callbacks come on the calling thread. Blocks: until the image is here, or op ends the call. Since: 0.1.
  */
 coracle_status coracle_image_pull(coracle *c,
                                   const char *ref,
@@ -1751,7 +1755,7 @@ coracle_status coracle_image_pull(coracle *c,
  * Errors: ENOT_FOUND (no such image here), EUNAUTHORIZED (credentials are needed), EFORBIDDEN (no access), EINVALID
  * (ref, auth_json), ECALLBACK, ECANCELLED, ETIMEOUT (op).
  *
- * Threads: any; the callbacks come on the calling thread. Blocks: until the image is there, or op ends it. Since: 0.1.
+ * Threads: any; the callbacks come on the calling thread. Blocks: until the image is there, or op ends the call. Since: 0.1.
  */
 coracle_status coracle_image_push(coracle *c,
                                   const char *ref,
@@ -1771,7 +1775,7 @@ coracle_status coracle_image_push(coracle *c,
  *
  * Errors: EINVALID (query_json, auth_json), EUNAUTHORIZED (credentials are needed), ECANCELLED, ETIMEOUT (op).
  *
- * Threads: any. Blocks: until the registry answers, or op ends it. Since: 0.1.
+ * Threads: any. Blocks: until the registry answers, or op ends the call. Since: 0.1.
  */
 coracle_status coracle_image_search(coracle *c,
                                     const char *query_json,
@@ -1791,7 +1795,7 @@ coracle_status coracle_image_search(coracle *c,
  * Errors: ENOT_FOUND (no such image, or no access), EUNAUTHORIZED (credentials are needed), EINVALID (ref, auth_json),
  * ECANCELLED, ETIMEOUT (op).
  *
- * Threads: any. Blocks: until the registry answers, or op ends it. Since: 0.1.
+ * Threads: any. Blocks: until the registry answers, or op ends the call. Since: 0.1.
  */
 coracle_status coracle_registry_inspect(coracle *c,
                                         const char *ref,
@@ -1808,9 +1812,9 @@ coracle_status coracle_registry_inspect(coracle *c,
  *
  * Schemas: auth_json credentials, out_json auth-status.
  *
- * Errors: EUNAUTHORIZED (they are refused), EINVALID (auth_json), ECANCELLED, ETIMEOUT (op).
+ * Errors: EUNAUTHORIZED (the registry refuses the credentials), EINVALID (auth_json), ECANCELLED, ETIMEOUT (op).
  *
- * Threads: any. Blocks: until the registry answers, or op ends it. Since: 0.1.
+ * Threads: any. Blocks: until the registry answers, or op ends the call. Since: 0.1.
  */
 coracle_status coracle_registry_auth(coracle *c,
                                      const char *auth_json,
@@ -1957,10 +1961,10 @@ coracle_status coracle_network_inspect(coracle *c, const char *id, char **out_js
  *
  * Schemas: body_json network-connect.
  *
- * Errors: ENOT_FOUND, EFORBIDDEN (it is on it, its mode allows no other), EINVALID (a field, named), ECANCELLED,
- * ETIMEOUT (op).
+ * Errors: ENOT_FOUND, EFORBIDDEN (the container is connected already, or its network mode allows no other), EINVALID (a field,
+ * named), ECANCELLED, ETIMEOUT (op).
  *
- * Threads: any. Blocks: until the interface is there, or op ends it. Since: 0.1.
+ * Threads: any. Blocks: until the interface is there, or op ends the call. Since: 0.1.
  */
 coracle_status coracle_network_connect(coracle *c,
                                        const char *id,
@@ -1975,10 +1979,10 @@ coracle_status coracle_network_connect(coracle *c,
  *
  * Schemas: body_json network-disconnect.
  *
- * Errors: ENOT_FOUND, EINTERNAL (it is not on it), EFORBIDDEN (the host's network), EINVALID (a field, named),
+ * Errors: ENOT_FOUND, EINTERNAL (the container is not connected), EFORBIDDEN (the host's network), EINVALID (a field, named),
  * ECANCELLED, ETIMEOUT (op).
  *
- * Threads: any. Blocks: until the interface is gone, or op ends it. Since: 0.1.
+ * Threads: any. Blocks: until the interface is gone, or op ends the call. Since: 0.1.
  */
 coracle_status coracle_network_disconnect(coracle *c,
                                           const char *id,
@@ -1989,11 +1993,15 @@ coracle_status coracle_network_disconnect(coracle *c,
 /**
  * Removes a network.
  *
- * Errors: ENOT_FOUND, EFORBIDDEN (it is predefined, running containers are on it), ECANCELLED, ETIMEOUT (op).
+ * Errors: ENOT_FOUND, EFORBIDDEN (the network is predefined, or running containers are on the network), ECANCELLED, ETIMEOUT
+ * (op).
  *
  * Threads: any. Blocks: disk; until the driver's plugin answers. Since: 0.1.
  */
-coracle_status coracle_network_remove(coracle *c, const char *id, coracle_op *op, coracle_error **err);
+coracle_status coracle_network_remove(coracle *c,
+                                      const char *id,
+                                      coracle_op *op,
+                                      coracle_error **err);
 
 /**
  * Removes networks that no running container is on, except for the predefined ones.
@@ -2062,7 +2070,7 @@ coracle_status coracle_engine_info(coracle *c, coracle_op *op, char **out_json, 
  *
  * Errors: EINVALID (query_json), ECANCELLED, ETIMEOUT (op).
  *
- * Threads: any. Blocks: for volumes as long as a walk through their files takes, or until op ends it. Since: 0.1.
+ * Threads: any. Blocks: for volumes as long as a walk through their files takes, or until op ends the call. Since: 0.1.
  */
 coracle_status coracle_engine_disk_usage(coracle *c,
                                          const char *query_json,
@@ -2101,8 +2109,8 @@ coracle_status coracle_engine_metrics(coracle *c,
 coracle_status coracle_engine_version(coracle *c, char **out_json, coracle_error **err);
 
 /**
- * Replaces the labels of this engine, and tells all followers of the root's events that settings were read again: the event
- * "daemon", "reload", with the labels, and the other settings that the host has read.
+ * Replaces the labels of this engine, and reports to all followers of the root's events that settings were read again: the
+ * event "daemon", "reload", with the labels, and the other settings that the host has read.
  *
  * labels_json: an array of texts, "key=value", in place of the labels before. settings_json: NULL, or an object of strings.
  *
@@ -2129,7 +2137,7 @@ coracle_status coracle_engine_reload(coracle *c,
  *
  * Errors: EINVALID (query_json), ECALLBACK, ECANCELLED, ETIMEOUT (op).
  *
- * Threads: any; the callbacks come on the calling thread. Blocks: until all was read, or op ends it. Since: 0.1.
+ * Threads: any; the callbacks come on the calling thread. Blocks: until all was read, or op ends the call. Since: 0.1.
  */
 coracle_status coracle_root_verify(coracle *c,
                                    const char *query_json,
@@ -2140,8 +2148,8 @@ coracle_status coracle_root_verify(coracle *c,
 /**
  * Lists the files that removals through this engine, and its open, could not remove: an immutable file, a mount in the way.
  *
- * *out_json: an array of {"Path": ..., "Reason": ...}; free it with coracle_free. Their container,
- * volume or layer is gone. Every open tries again, and so does coracle_root_sweep.
+ * *out_json: an array of {"Path": ..., "Reason": ...}; free it with coracle_free. The container,
+ * volume or layer that had the files is gone. Every open tries again, and so does coracle_root_sweep.
  *
  * Schemas: out_json leftovers.
  *
@@ -2182,7 +2190,7 @@ coracle_status coracle_root_sweep(coracle *c, coracle_op *op, char **out_json, c
  * Errors: EINVALID (query_json; the directory lies in the root), ECONFLICT (the directory holds something), ECALLBACK,
  * ECANCELLED, ETIMEOUT, EIO (disk full).
  *
- * Threads: any; the callbacks come on the calling thread. Blocks: until all is copied, or op ends it. Since: 0.1.
+ * Threads: any; the callbacks come on the calling thread. Blocks: until all is copied, or op ends the call. Since: 0.1.
  */
 coracle_status coracle_root_copy(coracle *c,
                                  const char *dir,
@@ -2206,7 +2214,7 @@ coracle_status coracle_root_copy(coracle *c,
  * Errors: EINVALID (query_json), ENOT_FOUND (no such directory, a name without an object), ECONFLICT (a dockerd runs
  * on the directory), ECALLBACK, ECANCELLED, ETIMEOUT (op), EIO (no such socket).
  *
- * Threads: any; the callbacks come on the calling thread. Blocks: until all is taken, or op ends it. Since: 0.1.
+ * Threads: any; the callbacks come on the calling thread. Blocks: until all is taken, or op ends the call. Since: 0.1.
  */
 coracle_status coracle_root_import_docker(coracle *c,
                                           const char *query_json,
@@ -2224,7 +2232,7 @@ coracle_status coracle_root_import_docker(coracle *c,
  *
  * method: "GET", ... target: path and query, percent-encoded, such as "/v1.24/containers/json?all=1". headers_json:
  * NULL, or an object of strings. body, len: the request's body; NULL and 0 for none. *out_status (may be NULL): the
- * answer's status. *out: the answer's body; end it with coracle_stream_free. An HTTP status that tells of a failure
+ * answer's status. *out: the answer's body; end it with coracle_stream_free. An HTTP status that reports a failure
  * is an answer and no error here; the body has the message.
  *
  * The answer to an attach or exec start is the process's connection, in the frames of the HTTP API: bytes that the caller
@@ -2235,7 +2243,7 @@ coracle_status coracle_root_import_docker(coracle *c,
  *
  * Errors: EINVALID (an argument), ECANCELLED, ETIMEOUT (op), EIO (no descriptor is left).
  *
- * Threads: any. Blocks: until the answer begins, or op ends it. Since: 0.1.
+ * Threads: any. Blocks: until the answer begins, or op ends the call. Since: 0.1.
  */
 coracle_status coracle_http_request(coracle *c,
                                     const char *method,

@@ -178,7 +178,7 @@ pub fn overview() -> String {
         }
     }
     text.push_str(
-        "\n'coracle COMMAND --help' tells the flags of a command, 'coracle NOUN --help' the commands of a noun:\n",
+        "\n'coracle COMMAND --help' shows the flags of a command, 'coracle NOUN --help' the commands of a noun:\n",
     );
     text.push_str("container, image, network, volume, root, system.\n");
     text

@@ -49,7 +49,7 @@ pub const LIMITS: &[Flag] = &[
 ];
 
 const HEALTH: &[Flag] = &[
-    Flag::value(&["health-cmd"], "COMMAND", "a shell command that tells whether it is healthy"),
+    Flag::value(&["health-cmd"], "COMMAND", "a shell command that checks whether the container is healthy"),
     Flag::value(&["health-interval"], "DURATION", "time between checks, such as 30s"),
     Flag::value(&["health-timeout"], "DURATION", "how long a check may take"),
     Flag::value(&["health-retries"], "N", "failures in a row that mean unhealthy"),

@@ -38,7 +38,7 @@ fn events(globals: &Globals, parsed: &Parsed) -> Outcome {
     if format.is_some_and(|format| format.starts_with("table")) {
         return Err(Failure::Usage("--format: events have no table".into()));
     }
-    // A wrong template is told before an event comes.
+    // A wrong template is reported before an event comes.
     EVENTS.text(format, &[])?;
     let query = EventQuery {
         since_ns: moment(parsed, "since")?,
@@ -81,7 +81,7 @@ fn line(event: &Event) -> String {
 /// The attributes that a short line shows: those of the event, not those of its object.
 const SHOWN: &[&str] = &["image", "exitCode", "signal", "oldName", "container", "driver", "type", "reclaimed"];
 
-/// An event for people: the time to a millisecond, the name in place of the id, the attributes that tell what happened.
+/// An event for people: the time to a millisecond, the name in place of the id, the attributes that describe the event.
 fn short_line(event: &Event, colours: bool) -> String {
     let attributes = &event.actor.attributes;
     let named = attributes.get("name").filter(|name| !name.is_empty() && !name.starts_with("sha256:"));

@@ -43,7 +43,7 @@ const OF_ALL: &[Flag] = &[
 
 const ALL_IMAGES: &str = "all images without at least one container associated to them";
 
-/// The things that a prune removed, as it tells of them.
+/// The things that a prune removed, as it reports them.
 struct Removed {
     text: String,
     bytes: u64,

@@ -63,7 +63,7 @@ const COMMAND: Command = Command {
     stops_at_first: false,
 };
 
-/// How long a server that is told to end finishes its answers.
+/// How long a server that was asked to end finishes its answers.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// The default sockets: the engine's own name, and the one in the API's specification.

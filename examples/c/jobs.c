@@ -1,7 +1,7 @@
 /*
  * A job runner: jobs ROOT [N] < LIST. Each line of the list is a command; N of them (default 4) run at a time, each in a
  * container of its own, made of the image busybox. When a job ends, its exit code and its output are printed. If this program
- * ends, also by kill -9, the kernel tells the monitors of its containers, and they end: no job is left.
+ * ends, also by kill -9, the kernel notifies the monitors of its containers, and they end: no job is left.
  */
 #include <coracle.h>
 #include <errno.h>

@@ -87,7 +87,7 @@ pub unsafe extern "C" fn coracle_container_get_archive(
 /// Errors: ENOT_FOUND (container, directory), EINVALID (archive; a directory and something else in one place),
 /// EFORBIDDEN (read-only there), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
 ///
-/// Threads: any; the callbacks come on the calling thread. Blocks: until the archive is in, or op ends it. Since: 0.1.
+/// Threads: any; the callbacks come on the calling thread. Blocks: until the archive is in, or op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_container_put_archive(
     c: *mut coracle,
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn coracle_container_changes(
 ///
 /// Errors: ENOT_FOUND, EINVALID (name, changes), ECANCELLED, ETIMEOUT (op), EIO (disk full).
 ///
-/// Threads: any. Blocks: until the image is on disk, or op ends it. Since: 0.1.
+/// Threads: any. Blocks: until the image is on disk, or op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_container_commit(
     c: *mut coracle,

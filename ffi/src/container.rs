@@ -167,7 +167,7 @@ pub unsafe extern "C" fn coracle_container_start(
 ///
 /// Errors: ENOT_FOUND, ECANCELLED, ETIMEOUT, ECALLBACK (op; the signal was sent).
 ///
-/// Threads: any. Blocks: until it ended, or op ends it. Since: 0.1.
+/// Threads: any. Blocks: until the container has ended, or op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_container_stop(
     c: *mut coracle,
@@ -202,7 +202,7 @@ pub unsafe extern "C" fn coracle_container_stop(
 ///
 /// Errors: ENOT_FOUND, EINVALID (how_json), ECANCELLED, ETIMEOUT, ECALLBACK (op; the signal was sent).
 ///
-/// Threads: any. Blocks: until it ended, or op ends it. Since: 0.1.
+/// Threads: any. Blocks: until the container has ended, or op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_container_stop_with(
     c: *mut coracle,
@@ -235,7 +235,7 @@ fn how_to_stop(how_json: *const c_char, lenient: bool) -> Outcome<StopContainer>
 /// Errors: ENOT_FOUND, EINVALID (its command is not there, or cannot run), ECANCELLED, ETIMEOUT, ECALLBACK (op; the
 /// signal was sent).
 ///
-/// Threads: any. Blocks: until it runs again, or op ends it. Since: 0.1.
+/// Threads: any. Blocks: until the container runs again, or op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_container_restart(
     c: *mut coracle,
@@ -259,7 +259,7 @@ pub unsafe extern "C" fn coracle_container_restart(
 /// Errors: ENOT_FOUND, EINVALID (how_json; its command is not there, or cannot run), ECANCELLED, ETIMEOUT, ECALLBACK
 /// (op; the signal was sent).
 ///
-/// Threads: any. Blocks: until it runs again, or op ends it. Since: 0.1.
+/// Threads: any. Blocks: until the container runs again, or op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_container_restart_with(
     c: *mut coracle,
@@ -278,9 +278,9 @@ pub unsafe extern "C" fn coracle_container_restart_with(
 ///
 /// signal: a name with or without SIG, or a number as text; NULL: SIGKILL. The call waits for the effect of SIGKILL.
 ///
-/// Errors: ENOT_FOUND, ECONFLICT (it does not run), EINVALID (signal), ECANCELLED, ETIMEOUT, ECALLBACK (op).
+/// Errors: ENOT_FOUND, ECONFLICT (the container does not run), EINVALID (signal), ECANCELLED, ETIMEOUT, ECALLBACK (op).
 ///
-/// Threads: any. Blocks: for SIGKILL until it ended, or op ends it; else no. Since: 0.1.
+/// Threads: any. Blocks: for SIGKILL until the container has ended, or op ends the call; else no. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_container_kill(
     c: *mut coracle,
@@ -306,7 +306,7 @@ pub unsafe extern "C" fn coracle_container_kill(
 
 /// Freezes a container's processes.
 ///
-/// Errors: ENOT_FOUND, ECONFLICT (it does not run, or is paused), ECANCELLED, ETIMEOUT (op).
+/// Errors: ENOT_FOUND, ECONFLICT (the container does not run, or is paused), ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: until they are frozen. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -324,7 +324,7 @@ pub unsafe extern "C" fn coracle_container_pause(
 
 /// Thaws a container's processes.
 ///
-/// Errors: ENOT_FOUND, EINTERNAL (it is not paused), ECANCELLED, ETIMEOUT (op).
+/// Errors: ENOT_FOUND, EINTERNAL (the container is not paused), ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: until they are thawed. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -355,7 +355,7 @@ pub unsafe extern "C" fn coracle_container_unpause(
 /// Errors: ENOT_FOUND (also after the end of a container with AutoRemove), EINVALID (condition), ECANCELLED, ETIMEOUT,
 /// ECALLBACK (op).
 ///
-/// Threads: any. Blocks: until that happens, or op ends it. Since: 0.1.
+/// Threads: any. Blocks: until that happens, or op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_container_wait(
     c: *mut coracle,
@@ -377,9 +377,9 @@ pub unsafe extern "C" fn coracle_container_wait(
 /// Gets a pidfd of a running container's first process, for the caller's own event loop: readable when the process ended.
 ///
 /// *out_fd: the caller's to close (close-on-exec); -1 on failure. The process is not a child of the caller: ask
-/// coracle_container_wait for the exit code. With CORACLE_OP_NONBLOCK that function alone gives a descriptor and the code.
+/// coracle_container_wait for the exit code. With CORACLE_OP_NONBLOCK coracle_container_wait gives a descriptor and the code.
 ///
-/// Errors: ENOT_FOUND, ECONFLICT (it does not run).
+/// Errors: ENOT_FOUND, ECONFLICT (the container does not run).
 ///
 /// Threads: any. Blocks: no. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -401,10 +401,10 @@ pub unsafe extern "C" fn coracle_container_pidfd(
 ///
 /// flags: CORACLE_REMOVE_FORCE, CORACLE_REMOVE_VOLUMES, CORACLE_REMOVE_LINK, or 0.
 ///
-/// Errors: ENOT_FOUND, ECONFLICT (it runs, and no force; it is being removed), EINVALID (flags), ECANCELLED, ETIMEOUT
-/// (op).
+/// Errors: ENOT_FOUND, ECONFLICT (the container runs, and no force; the container is being removed), EINVALID (flags),
+/// ECANCELLED, ETIMEOUT (op).
 ///
-/// Threads: any. Blocks: disk; with force until it ended, or op ends it. Since: 0.1.
+/// Threads: any. Blocks: disk; with force until the container has ended, or op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_container_remove(
     c: *mut coracle,
@@ -489,7 +489,7 @@ pub unsafe extern "C" fn coracle_container_rename(
 ///
 /// Schemas: out_json container-top.
 ///
-/// Errors: ENOT_FOUND, ECONFLICT (it does not run), EINTERNAL (ps_args).
+/// Errors: ENOT_FOUND, ECONFLICT (the container does not run), EINTERNAL (ps_args).
 ///
 /// Threads: any. Blocks: no. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -632,8 +632,8 @@ pub unsafe extern "C" fn coracle_container_logs(
 ///
 /// Schemas: query_json container-attach-query.
 ///
-/// Errors: ENOT_FOUND, ECONFLICT (it does not run, and no "wait"; it is paused), EINVALID (query_json), ECANCELLED,
-/// ETIMEOUT (op).
+/// Errors: ENOT_FOUND, ECONFLICT (the container does not run, and no "wait"; the container is paused), EINVALID (query_json),
+/// ECANCELLED, ETIMEOUT (op).
 ///
 /// Threads: any. Blocks: no. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -667,8 +667,8 @@ pub unsafe extern "C" fn coracle_container_attach(
 /// Describes a container's launch in words, one line a step, with the kernel's answer to the step at which the last start
 /// failed.
 ///
-/// *out_json: an object with "Id", "Name", "Steps" (a list of {"Number", "Text"}, and "Failed" where it failed), "Error" (why the
-/// last start failed, or ""), "FailedStep", "Errno" (0: none) and "ErrnoName"; free it with coracle_free.
+/// *out_json: an object with "Id", "Name", "Steps" (a list of {"Number", "Text"}, and "Failed" where it failed), "Error" (why
+/// the last start failed, or ""), "FailedStep", "Errno" (0: none) and "ErrnoName"; free it with coracle_free.
 ///
 /// Schemas: out_json launch-plan.
 ///

@@ -23,7 +23,7 @@ use libc::c_char;
 ///
 /// Errors: EINVALID (query_json), ECALLBACK, ECANCELLED, ETIMEOUT (op).
 ///
-/// Threads: any; the callbacks come on the calling thread. Blocks: until all was read, or op ends it. Since: 0.1.
+/// Threads: any; the callbacks come on the calling thread. Blocks: until all was read, or op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_root_verify(
     c: *mut coracle,
@@ -45,8 +45,8 @@ pub unsafe extern "C" fn coracle_root_verify(
 
 /// Lists the files that removals through this engine, and its open, could not remove: an immutable file, a mount in the way.
 ///
-/// *out_json: an array of {"Path": ..., "Reason": ...}; free it with coracle_free. Their container,
-/// volume or layer is gone. Every open tries again, and so does coracle_root_sweep.
+/// *out_json: an array of {"Path": ..., "Reason": ...}; free it with coracle_free. The container,
+/// volume or layer that had the files is gone. Every open tries again, and so does coracle_root_sweep.
 ///
 /// Schemas: out_json leftovers.
 ///
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn coracle_root_sweep(
 /// Errors: EINVALID (query_json; the directory lies in the root), ECONFLICT (the directory holds something), ECALLBACK,
 /// ECANCELLED, ETIMEOUT, EIO (disk full).
 ///
-/// Threads: any; the callbacks come on the calling thread. Blocks: until all is copied, or op ends it. Since: 0.1.
+/// Threads: any; the callbacks come on the calling thread. Blocks: until all is copied, or op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_root_copy(
     c: *mut coracle,
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn coracle_root_copy(
 /// Errors: EINVALID (query_json), ENOT_FOUND (no such directory, a name without an object), ECONFLICT (a dockerd runs
 /// on the directory), ECALLBACK, ECANCELLED, ETIMEOUT (op), EIO (no such socket).
 ///
-/// Threads: any; the callbacks come on the calling thread. Blocks: until all is taken, or op ends it. Since: 0.1.
+/// Threads: any; the callbacks come on the calling thread. Blocks: until all is taken, or op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_root_import_docker(
     c: *mut coracle,

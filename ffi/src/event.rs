@@ -77,7 +77,7 @@ pub unsafe extern "C" fn coracle_events_open(
     })
 }
 
-/// Gets a descriptor that is readable while an event may be waiting; for poll and its kin (level-triggered).
+/// Gets a descriptor that is readable while an event may be waiting; for poll, epoll and select (level-triggered).
 ///
 /// Borrowed: valid until coracle_events_free; not to be read or closed. Returns a code below 0 on failure.
 ///

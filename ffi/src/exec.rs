@@ -21,7 +21,7 @@ use std::os::fd::{AsRawFd, RawFd};
 ///
 /// Schemas: body_json exec-create.
 ///
-/// Errors: ENOT_FOUND (container), ECONFLICT (it is not running, or paused), EINVALID (no command).
+/// Errors: ENOT_FOUND (container), ECONFLICT (the container is not running, or is paused), EINVALID (no command).
 ///
 /// Threads: any. Blocks: disk. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn coracle_exec_start(
 ///
 /// Errors: ENOT_FOUND, ECANCELLED, ETIMEOUT, ECALLBACK (op).
 ///
-/// Threads: any. Blocks: until it ended, or op ends it. Since: 0.1.
+/// Threads: any. Blocks: until the process has ended, or op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_exec_wait(
     c: *mut coracle,

@@ -1,7 +1,7 @@
 //! Handles as tokens.
 //!
 //! The pointer that C holds is not an address: it is a tag, the handle's type, a slot number and the slot's generation. A
-//! handle that was freed, belongs to another type, or never was one is told apart from a live one without touching
+//! handle that was freed, belongs to another type, or never was one is distinguished from a live one without touching
 //! memory that is not ours. A call keeps what it uses alive until it returns, so that a `free` in another thread cannot
 //! pull it away.
 //!

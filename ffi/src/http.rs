@@ -19,7 +19,7 @@ use std::os::fd::IntoRawFd;
 ///
 /// method: "GET", ... target: path and query, percent-encoded, such as "/v1.24/containers/json?all=1". headers_json:
 /// NULL, or an object of strings. body, len: the request's body; NULL and 0 for none. *out_status (may be NULL): the
-/// answer's status. *out: the answer's body; end it with coracle_stream_free. An HTTP status that tells of a failure
+/// answer's status. *out: the answer's body; end it with coracle_stream_free. An HTTP status that reports a failure
 /// is an answer and no error here; the body has the message.
 ///
 /// The answer to an attach or exec start is the process's connection, in the frames of the HTTP API: bytes that the caller
@@ -30,7 +30,7 @@ use std::os::fd::IntoRawFd;
 ///
 /// Errors: EINVALID (an argument), ECANCELLED, ETIMEOUT (op), EIO (no descriptor is left).
 ///
-/// Threads: any. Blocks: until the answer begins, or op ends it. Since: 0.1.
+/// Threads: any. Blocks: until the answer begins, or op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_http_request(
     c: *mut coracle,

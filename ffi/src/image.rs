@@ -52,7 +52,7 @@ pub unsafe extern "C" fn coracle_image_list(
     })
 }
 
-/// Makes an image of a root file system tar, plain or compressed.
+/// Makes an image from a tar of a root file system, plain or compressed.
 ///
 /// query_json: NULL, or an object with any of "repo", "tag", "message", "changes" (a list of build instructions), "url".
 /// tar, user: the function that gives the archive; NULL if the engine is to fetch it from "url". *out_id: the image's id; free
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn coracle_image_list(
 /// Errors: EINVALID (archive, reference, changes), EINTERNAL (the server of "url"), ECALLBACK, ECANCELLED, ETIMEOUT, EIO
 /// (disk full).
 ///
-/// Threads: any; the callbacks come on the calling thread. Blocks: until the archive is in, or op ends it. Since: 0.1.
+/// Threads: any; the callbacks come on the calling thread. Blocks: until the archive is in, or op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_image_import(
     c: *mut coracle,
@@ -107,8 +107,8 @@ pub unsafe extern "C" fn coracle_image_import(
 ///
 /// query_json: NULL, or an object with the parameters of POST /build by their names: "t" and "cachefrom" are lists of names,
 /// "buildargs" and "labels" objects, "ulimits" a list of objects, "extrahosts" and "securityopt" lists of texts; "auths" maps
-/// registries to credentials; "file" is the build file itself, in place of one in the context. tar, user: the function that gives
-/// the context, a tar, plain or compressed; NULL if "remote" or "file" says enough. *out_id: the image's id; free it with
+/// registries to credentials; "file" is the build file itself, in place of one in the context. tar, user: the function that
+/// gives the context, a tar, plain or compressed; NULL if "remote" or "file" says enough. *out_id: the image's id; free it with
 /// coracle_free. Progress records go to op: "stream" holds the builder's output.
 ///
 /// Nothing is visible before the end, and then the image is on disk. The steps of a failed build stay for the next build.
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn coracle_image_import(
 /// Errors: EINVALID (a mistake in the build file, with its line; query_json), ENOT_FOUND (a source, an image), EINTERNAL
 /// (a command that failed: its exit code is the member "exitCode" of the error's detail), ECALLBACK, ECANCELLED, ETIMEOUT.
 ///
-/// Threads: any; the callbacks come on the calling thread. Blocks: until the build is over, or op ends it. Since: 0.1.
+/// Threads: any; the callbacks come on the calling thread. Blocks: until the build is over, or op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_image_build(
     c: *mut coracle,
@@ -157,7 +157,7 @@ pub unsafe extern "C" fn coracle_image_build(
 ///
 /// Errors: as coracle_image_build; EINVALID (dirfd is not an open directory).
 ///
-/// Threads: any; the callbacks come on the calling thread. Blocks: until the build is over, or op ends it. Since: 0.1.
+/// Threads: any; the callbacks come on the calling thread. Blocks: until the build is over, or op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_image_build_dir(
     c: *mut coracle,
@@ -183,14 +183,14 @@ pub unsafe extern "C" fn coracle_image_build_dir(
 
 /// Loads every image of an archive: docker save's, both layouts, or an OCI layout; plain or compressed.
 ///
-/// tar, user: the function that gives the archive. *out_json: a list of the names (or ids) that were loaded; free it with coracle_free.
-/// Progress records go to op. Nothing is visible of an image before all of it is on disk.
+/// tar, user: the function that gives the archive. *out_json: a list of the names (or ids) that were loaded; free it with
+/// coracle_free. Progress records go to op. Nothing is visible of an image before all of it is on disk.
 ///
 /// Schemas: out_json string-list.
 ///
 /// Errors: EINVALID (archive; a digest does not fit), ECALLBACK, ECANCELLED, ETIMEOUT, EIO (disk full).
 ///
-/// Threads: any; the callbacks come on the calling thread. Blocks: until the archive is in, or op ends it. Since: 0.1.
+/// Threads: any; the callbacks come on the calling thread. Blocks: until the archive is in, or op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_image_load(
     c: *mut coracle,

@@ -25,7 +25,7 @@ pub unsafe extern "C" fn coracle_version_string() -> *const c_char {
     static_text(concat!(env!("CARGO_PKG_VERSION"), "\0"))
 }
 
-/// Tells how the library was built: a JSON object with "version", "os", "arch", "debug". Borrowed, valid for ever.
+/// Describes how the library was built: a JSON object with "version", "os", "arch", "debug". Borrowed, valid for ever.
 ///
 /// Schemas: answer build-info.
 ///
@@ -67,7 +67,7 @@ pub unsafe extern "C" fn coracle_build_info() -> *const c_char {
     ))
 }
 
-/// Tells whether this library has a feature: 1 or 0.
+/// Returns whether this library has a feature: 1 or 0.
 ///
 /// The names of 0.1: "archives", "build", "containers", "events", "exec", "heartbeat", "http", "http-serve", "images",
 /// "import-docker", "io-direct", "lenient", "logs", "networks", "nonblock", "registry", "root-copy", "stats", "tls",

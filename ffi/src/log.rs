@@ -53,7 +53,7 @@ fn heard(note: &engine::LogNote<'_>) {
     emit(note.level as i32, note.area, &note.to_string());
 }
 
-/// Tells the sink, where there is one that wants to know.
+/// Passes a message to the sink, if there is one that wants it.
 pub(crate) fn emit(level: i32, target: &str, message: &str) {
     // `try_lock`: in a forked child another thread's lock may never open.
     let Ok(sink) = SINK.try_lock().map(|sink| sink.clone()) else { return };

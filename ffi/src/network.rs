@@ -101,7 +101,8 @@ pub unsafe extern "C" fn coracle_network_create(
 
 /// Removes a network.
 ///
-/// Errors: ENOT_FOUND, EFORBIDDEN (it is predefined, running containers are on it), ECANCELLED, ETIMEOUT (op).
+/// Errors: ENOT_FOUND, EFORBIDDEN (the network is predefined, or running containers are on the network), ECANCELLED, ETIMEOUT
+/// (op).
 ///
 /// Threads: any. Blocks: disk; until the driver's plugin answers. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -123,10 +124,10 @@ pub unsafe extern "C" fn coracle_network_remove(
 ///
 /// Schemas: body_json network-connect.
 ///
-/// Errors: ENOT_FOUND, EFORBIDDEN (it is on it, its mode allows no other), EINVALID (a field, named), ECANCELLED,
-/// ETIMEOUT (op).
+/// Errors: ENOT_FOUND, EFORBIDDEN (the container is connected already, or its network mode allows no other), EINVALID (a field,
+/// named), ECANCELLED, ETIMEOUT (op).
 ///
-/// Threads: any. Blocks: until the interface is there, or op ends it. Since: 0.1.
+/// Threads: any. Blocks: until the interface is there, or op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_network_connect(
     c: *mut coracle,
@@ -148,10 +149,10 @@ pub unsafe extern "C" fn coracle_network_connect(
 ///
 /// Schemas: body_json network-disconnect.
 ///
-/// Errors: ENOT_FOUND, EINTERNAL (it is not on it), EFORBIDDEN (the host's network), EINVALID (a field, named),
+/// Errors: ENOT_FOUND, EINTERNAL (the container is not connected), EFORBIDDEN (the host's network), EINVALID (a field, named),
 /// ECANCELLED, ETIMEOUT (op).
 ///
-/// Threads: any. Blocks: until the interface is gone, or op ends it. Since: 0.1.
+/// Threads: any. Blocks: until the interface is gone, or op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_network_disconnect(
     c: *mut coracle,

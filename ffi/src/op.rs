@@ -166,7 +166,7 @@ pub unsafe extern "C" fn coracle_op_set_progress(
     });
 }
 
-/// Gets the descriptor of an operation with CORACLE_OP_NONBLOCK, for poll and its kin (level-triggered): when it is
+/// Gets the descriptor of an operation with CORACLE_OP_NONBLOCK, for poll, epoll and select (level-triggered): when it is
 /// readable, call coracle_op_result.
 ///
 /// The descriptor is the same as long as the operation lives. It is borrowed: valid until coracle_op_free; the caller must not

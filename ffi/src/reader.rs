@@ -100,7 +100,7 @@ impl Stream {
         Stream::new(Some(stats.fd().as_raw_fd()), Source::Stats(Box::new(stats)))
     }
 
-    /// Bytes that come out of a descriptor; `ending` tells, at its end, whether they are all.
+    /// Bytes that come out of a descriptor; `ending` says, at its end, whether they are all.
     pub(crate) fn bytes(fd: OwnedFd, ending: Ending) -> Stream {
         Stream::new(Some(fd.as_raw_fd()), Source::Bytes(fd, ending))
     }

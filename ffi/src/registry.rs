@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 /// Errors: ENOT_FOUND (no such image, or no access), EUNAUTHORIZED (credentials are needed), EINVALID (ref, auth_json;
 /// content whose digest is wrong), ECALLBACK, ECANCELLED, ETIMEOUT (op), EIO (disk full).
 ///
-/// Threads: any; the callbacks come on the calling thread. Blocks: until the image is here, or op ends it. Since: 0.1.
+/// Threads: any; the callbacks come on the calling thread. Blocks: until the image is here, or op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_image_pull(
     c: *mut coracle,
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn coracle_image_pull(
 /// Errors: ENOT_FOUND (no such image here), EUNAUTHORIZED (credentials are needed), EFORBIDDEN (no access), EINVALID
 /// (ref, auth_json), ECALLBACK, ECANCELLED, ETIMEOUT (op).
 ///
-/// Threads: any; the callbacks come on the calling thread. Blocks: until the image is there, or op ends it. Since: 0.1.
+/// Threads: any; the callbacks come on the calling thread. Blocks: until the image is there, or op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_image_push(
     c: *mut coracle,
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn coracle_image_push(
 /// Errors: ENOT_FOUND (no such image, or no access), EUNAUTHORIZED (credentials are needed), EINVALID (ref, auth_json),
 /// ECANCELLED, ETIMEOUT (op).
 ///
-/// Threads: any. Blocks: until the registry answers, or op ends it. Since: 0.1.
+/// Threads: any. Blocks: until the registry answers, or op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_registry_inspect(
     c: *mut coracle,
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn coracle_registry_inspect(
 ///
 /// Errors: EINVALID (query_json, auth_json), EUNAUTHORIZED (credentials are needed), ECANCELLED, ETIMEOUT (op).
 ///
-/// Threads: any. Blocks: until the registry answers, or op ends it. Since: 0.1.
+/// Threads: any. Blocks: until the registry answers, or op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_image_search(
     c: *mut coracle,
@@ -161,9 +161,9 @@ pub unsafe extern "C" fn coracle_image_search(
 ///
 /// Schemas: auth_json credentials, out_json auth-status.
 ///
-/// Errors: EUNAUTHORIZED (they are refused), EINVALID (auth_json), ECANCELLED, ETIMEOUT (op).
+/// Errors: EUNAUTHORIZED (the registry refuses the credentials), EINVALID (auth_json), ECANCELLED, ETIMEOUT (op).
 ///
-/// Threads: any. Blocks: until the registry answers, or op ends it. Since: 0.1.
+/// Threads: any. Blocks: until the registry answers, or op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_registry_auth(
     c: *mut coracle,

@@ -47,8 +47,8 @@ fn absent() -> Failure {
     Failure::new(engine::ErrorKind::NotFound, "the session does not have that stream")
 }
 
-/// Gets the session's end of a stream, for poll and its kin, or to be read or written directly: stdin is a socket (send with
-/// MSG_NOSIGNAL), stdout and stderr are pipes.
+/// Gets the session's end of a stream, for poll, epoll and select, or to be read or written directly: stdin is a socket (send
+/// with MSG_NOSIGNAL), stdout and stderr are pipes.
 ///
 /// Borrowed: valid until it is taken or the session freed. Returns a code below 0 where the session does not have it
 /// (not attached, taken, the caller's own descriptor, or stderr of a terminal).
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn coracle_session_take_fd(s: *mut coracle_session, channe
 ///
 /// Errors: ECANCELLED, ETIMEOUT, ECALLBACK (op), EMISUSE (another thread reads), EINVALID.
 ///
-/// Threads: one reader at a time, beside one writer. Blocks: until there is output, its end, or op ends it. Since: 0.1.
+/// Threads: one reader at a time, beside one writer. Blocks: until there is output, its end, or op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_session_read(
     s: *mut coracle_session,
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn coracle_session_read(
 /// Errors: EIO with errno EPIPE (the process ended; no signal is raised), EMISUSE (the session has no stdin, or another
 /// thread writes), ECANCELLED, ETIMEOUT, ECALLBACK (op), EINVALID.
 ///
-/// Threads: one writer at a time, beside one reader. Blocks: until the process took something, or op ends it. Since: 0.1.
+/// Threads: one writer at a time, beside one reader. Blocks: until the process took something, or op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_session_write(
     s: *mut coracle_session,
@@ -150,8 +150,8 @@ pub unsafe extern "C" fn coracle_session_write(
     })
 }
 
-/// Ends the process's stdin: the process reads the bytes that were written, then the end, whatever "StdinOnce" says. A caller that took
-/// the descriptor (coracle_session_take_fd) closes it after this call. If a session is freed, the stdin of a process
+/// Ends the process's stdin: the process reads the bytes that were written, then the end, whatever "StdinOnce" says. A caller
+/// that took the descriptor (coracle_session_take_fd) closes it after this call. If a session is freed, the stdin of a process
 /// without "StdinOnce" stays open.
 ///
 /// Errors: none but those of every function.
@@ -171,7 +171,7 @@ pub unsafe extern "C" fn coracle_session_close_stdin(
 
 /// Sets the size of the process's terminal; does nothing where it has none.
 ///
-/// Errors: ECONFLICT (it has ended).
+/// Errors: ECONFLICT (the process has ended).
 ///
 /// Threads: any. Blocks: no. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -194,7 +194,7 @@ pub unsafe extern "C" fn coracle_session_resize(
 ///
 /// Errors: ECANCELLED, ETIMEOUT, ECALLBACK (op).
 ///
-/// Threads: any. Blocks: until the process ends, or op ends it. Since: 0.1.
+/// Threads: any. Blocks: until the process ends, or op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_session_wait(
     s: *mut coracle_session,

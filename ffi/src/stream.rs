@@ -10,7 +10,7 @@ use crate::types::*;
 use engine::ErrorKind;
 use libc::c_void;
 
-/// Gets a descriptor that is readable while there may be something to read; for poll and its kin (level-triggered).
+/// Gets a descriptor that is readable while there may be something to read; for poll, epoll and select (level-triggered).
 ///
 /// Borrowed: valid until coracle_stream_free. The bytes themselves come by coracle_stream_read or coracle_stream_next.
 /// Returns a code below 0 on failure.
@@ -26,12 +26,13 @@ pub unsafe extern "C" fn coracle_stream_fd(s: *mut coracle_stream) -> i32 {
 
 /// Reads up to `len` bytes: of an archive or a body as they are, of a log its lines with both channels in one.
 ///
-/// Returns how many bytes, 0 at the end, a code below 0 on failure. A stream whose maker failed gives that error in
-/// place of its end.
+/// Returns how many bytes, 0 at the end, a code below 0 on failure. If the operation that writes the stream
+/// failed, its error comes in place of the end.
 ///
-/// Errors: ECANCELLED, ETIMEOUT, ECALLBACK (op), EMISUSE (another thread reads), EINVALID, those of the maker.
+/// Errors: ECANCELLED, ETIMEOUT, ECALLBACK (op), EMISUSE (another thread reads), EINVALID, those of the operation that writes
+/// the stream.
 ///
-/// Threads: one reader at a time. Blocks: until there is something, the end, or op ends it. Since: 0.1.
+/// Threads: one reader at a time. Blocks: until there is something, the end, or op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_stream_read(
     s: *mut coracle_stream,
@@ -55,7 +56,7 @@ pub unsafe extern "C" fn coracle_stream_read(
 ///
 /// Errors: as coracle_stream_read.
 ///
-/// Threads: one reader at a time. Blocks: until there is a record, the end, or op ends it. Since: 0.1.
+/// Threads: one reader at a time. Blocks: until there is a record, the end, or op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_stream_next(
     s: *mut coracle_stream,
@@ -87,8 +88,8 @@ pub unsafe extern "C" fn coracle_stream_next(
 }
 
 /// Counts the lines of a log that this stream missed so far: its bounds (max-size, max-file) deleted them before they were
-/// read. Other streams answer 0. A stream that follows a log and is read more slowly than the container writes loses lines, as a
-/// container never waits for its readers.
+/// read. Other streams answer 0. A stream that follows a log and is read more slowly than the container writes loses lines, as
+/// a container never waits for its readers.
 ///
 /// Returns a code below 0 on failure.
 ///

@@ -44,7 +44,7 @@ pub unsafe extern "C" fn coracle_engine_info(
 ///
 /// Errors: EINVALID (query_json), ECANCELLED, ETIMEOUT (op).
 ///
-/// Threads: any. Blocks: for volumes as long as a walk through their files takes, or until op ends it. Since: 0.1.
+/// Threads: any. Blocks: for volumes as long as a walk through their files takes, or until op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_engine_disk_usage(
     c: *mut coracle,
@@ -100,8 +100,8 @@ pub unsafe extern "C" fn coracle_engine_version(
     })
 }
 
-/// Replaces the labels of this engine, and tells all followers of the root's events that settings were read again: the event
-/// "daemon", "reload", with the labels, and the other settings that the host has read.
+/// Replaces the labels of this engine, and reports to all followers of the root's events that settings were read again: the
+/// event "daemon", "reload", with the labels, and the other settings that the host has read.
 ///
 /// labels_json: an array of texts, "key=value", in place of the labels before. settings_json: NULL, or an object of strings.
 ///

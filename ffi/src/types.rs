@@ -136,19 +136,18 @@ pub struct coracle_open_options {
     pub size: usize,
     /// Directory on tmpfs for what a reboot ends; NULL: one under /run/coracle, named after the root.
     pub run_dir: *const c_char,
-    /// An object with any of: "durability" ("full", "normal", "off"), "log-driver", "log-opts" (object of strings),
-    /// "ship-logs" (deliver the logs of drivers that deliver: one program of a root does at a time),
-    /// "cgroup-parent", "userns-remap" (FIRST:COUNT of the host's ids, USER[:GROUP] of /etc/subuid and /etc/subgid, or
-    /// "default"), "apparmor" (the profile of containers that name none, where the kernel has AppArmor; absent:
-    /// coracle-default-1, "unconfined": none), "selinux-enabled" (containers have SELinux labels; refused where the
-    /// kernel has no SELinux), "ip" (the host's address for published ports that name none),
-    /// "relay-loopback" (ports at 127.0.0.1 are passed on by monitors, as where the kernel has no filter for bridges),
-    /// "leave-docker-user" (dockerd's chain for the rules of others gets none), "plugin-dirs" and "cdi-spec-dirs"
-    /// (strings), "labels" (strings), "insecure-registries" (strings), "registry-mirrors" (strings, [REGISTRY=]URL), "http-proxy",
-    /// "https-proxy", "no-proxy" (each: what the environment says at this call where absent), "small-memory" (pulls
-    /// and loads in 16 MB), "large-windows" (takes what xz -9 and zstd --long compressed, with more memory),
-    /// "restart-containers" (start, after a reboot, those whose restart policy asks for it). Unknown keys are refused.
-    /// NULL: the defaults.
+    /// An object with any of: "durability" ("full", "normal", "off"), "log-driver", "log-opts" (object of strings), "ship-logs"
+    /// (deliver the logs of drivers that deliver: one program of a root does at a time), "cgroup-parent", "userns-remap"
+    /// (FIRST:COUNT of the host's ids, USER[:GROUP] of /etc/subuid and /etc/subgid, or "default"), "apparmor" (the profile of
+    /// containers that name none, where the kernel has AppArmor; absent: coracle-default-1, "unconfined": none),
+    /// "selinux-enabled" (containers have SELinux labels; refused where the kernel has no SELinux), "ip" (the host's address
+    /// for published ports that name none), "relay-loopback" (ports at 127.0.0.1 are passed on by monitors, as where the kernel
+    /// has no filter for bridges), "leave-docker-user" (no rule is added to DOCKER-USER, dockerd's chain for rules of other
+    /// programs), "plugin-dirs" and "cdi-spec-dirs" (strings), "labels" (strings), "insecure-registries" (strings),
+    /// "registry-mirrors" (strings, [REGISTRY=]URL), "http-proxy", "https-proxy", "no-proxy" (each: what the environment says
+    /// at this call where absent), "small-memory" (pulls and loads in 16 MB), "large-windows" (takes what xz -9 and zstd --long
+    /// compressed, with more memory), "restart-containers" (start, after a reboot, those whose restart policy asks for it).
+    /// Unknown keys are refused. NULL: the defaults.
     pub config_json: *const c_char,
     /// Any of CORACLE_OPEN_EXISTING, CORACLE_OPEN_LENIENT, CORACLE_OPEN_EPHEMERAL, or 0.
     pub flags: u64,

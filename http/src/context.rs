@@ -56,7 +56,7 @@ impl Context {
         self.0.options.max_api_version
     }
 
-    /// The engine's own version as clients are told it.
+    /// The engine's own version as clients see it.
     pub(crate) fn engine_version(&self) -> String {
         self.newest().engine(env!("CARGO_PKG_VERSION"))
     }

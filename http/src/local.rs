@@ -27,7 +27,7 @@ pub struct Reply {
 pub enum ReplyBody {
     /// All of it.
     Bytes(Vec<u8>),
-    /// A socket to read it from as it is made; closing it ends the work. [`StreamEnd`] tells, once the socket is at its
+    /// A socket to read it from as it is made; closing it ends the work. [`StreamEnd`] says, once the socket is at its
     /// end, whether the body is whole.
     Stream(OwnedFd, StreamEnd),
     /// A socket that is the process's streams (attach, exec): shut its writing side down to end stdin.

@@ -1,6 +1,6 @@
-//! Tells how much of an answer a TCP client on this host has read, as the kernel says of the client's own socket
+//! Finds out how much of an answer a TCP client on this host has read, as the kernel says of the client's own socket
 //! (`sock_diag`). Of a client elsewhere (another host, another network namespace, behind an address translation) nothing is
-//! told but that its kernel has it; nor where the kernel does not answer (no rights, not built in).
+//! known but that its kernel has it; nor where the kernel does not answer (no rights, not built in).
 
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrStorage, getpeername, getsockname, recv, send,
@@ -51,7 +51,7 @@ impl Peer {
         End::ask(&self.theirs)?.number(UNREAD)
     }
 
-    /// Whether all that was sent is in the client's socket. Acknowledgements tell that too, but kernels put them off (40 ms).
+    /// Whether all that was sent is in the client's socket. Acknowledgements show that too, but kernels put them off (40 ms).
     pub(crate) fn has_arrived(&self) -> Option<bool> {
         let ours = End::ask(&self.ours)?;
         // An acknowledgement between the two counts is counted twice: it has not arrived, then, and the next look sees it.

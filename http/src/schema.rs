@@ -5,7 +5,7 @@
 //!
 //! The tables hold every field that a published version of the API knows, up to the newest: one that the engine does not have
 //! is refused by its name, at every version, unless it holds the zero of its type. Only fields that no version knows are
-//! dropped. [`unknown`] tells which these are, for the doors that refuse them.
+//! dropped. [`unknown`] names these, for the doors that refuse them.
 
 use crate::json::{self, Member, Node};
 use Shape::*;

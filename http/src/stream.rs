@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 /// The media type of taken-over connections, as existing clients know it.
 pub(crate) const RAW_STREAM: &str = "application/vnd.docker.raw-stream";
-/// The type of a connection whose output is in frames, where the client tells it from the bare stream.
+/// The type of a connection whose output is in frames, where the client distinguishes it from the bare stream.
 const MULTIPLEXED_STREAM: &str = "application/vnd.docker.multiplexed-stream";
 /// The type of the bare stream under the specification's name, for clients that ask for it (`Accept`).
 const RAW_STREAM_SPECIFIED: &str = "application/vnd.engine.raw-stream";
@@ -256,7 +256,7 @@ struct Head {
     sent: Instant,
 }
 
-/// The one that tells whether the client has read the head.
+/// The object that shows whether the client has read the head.
 enum Witness {
     /// The socket itself, a Unix socket. Wakes when the client has read something.
     Socket(Option<Epoll>),
@@ -279,7 +279,7 @@ impl Head {
     fn of(socket: BorrowedFd<'_>) -> Option<Head> {
         let witness = if getsockname::<UnixAddr>(socket.as_raw_fd()).is_ok() {
             Witness::Socket(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).ok().filter(|epoll| {
-                // Each read of the peer frees room, which an edge tells.
+                // Each read of the peer frees room, which an edge reports.
                 epoll.add(socket, EpollEvent::new(EpollFlags::EPOLLOUT | EpollFlags::EPOLLET, 0)).is_ok()
             }))
         } else {
@@ -307,7 +307,7 @@ impl Head {
         self.sent + if matches!(self.witness, Witness::Kernel) { HEAD_ACKNOWLEDGED } else { HEAD_READ }
     }
 
-    /// Whether the client has all that was sent, or its kernel has, where no more is told. A socket that cannot say is not
+    /// Whether the client has all that was sent, or its kernel has, where no more is known. A socket that cannot say is not
     /// waited for.
     fn is_read(&mut self, socket: BorrowedFd<'_>) -> bool {
         let acknowledged = || coracle::unread(socket).unwrap_or(0) == 0;
@@ -563,7 +563,7 @@ impl Pump {
         Some(End::Detached)
     }
 
-    /// Tells the process that no more input comes. A shutdown, as the descriptor may be one of several on the socket.
+    /// Ends the process's input. By a shutdown, as the descriptor may be one of several on the socket.
     fn end_stdin(&mut self) {
         if let Some(stdin) = self.stdin.take() {
             let _ = nix::sys::socket::shutdown(stdin.as_raw_fd(), nix::sys::socket::Shutdown::Write);

@@ -26,7 +26,7 @@ impl ApiVersion {
     pub const SPECIFIED: ApiVersion = ApiVersion(24);
     /// The newest one.
     pub const NEWEST: ApiVersion = ApiVersion(44);
-    /// The version of requests that name none, unless an older one is the newest that is served. Their clients cannot tell
+    /// The version of requests that name none, unless an older one is the newest that is served. Their clients cannot say
     /// which one they know: this one has all that can be requested, and nothing that older clients read has gone yet.
     const UNVERSIONED: ApiVersion = ApiVersion(44);
 }
@@ -148,13 +148,13 @@ pub(crate) enum Gate {
     NoSwarm,
     /// The answer to a ping names the builder.
     PingTellsBuilder,
-    /// The answer to a ping tells that the host is outside of a swarm.
+    /// The answer to a ping says that the host is outside of a swarm.
     PingTellsSwarm,
     /// Messages of a websocket are binary; before, text where they are.
     BinaryMessages,
     /// The head of a wait's answer goes out when the wait begins.
     WaitHeadAtOnce,
-    /// A build tells the ids of its images to programs.
+    /// A build reports the ids of its images to programs.
     BuildIds,
     /// A container's IPC namespace is its own unless the request says otherwise; before, others could join it.
     PrivateIpc,
@@ -166,7 +166,7 @@ pub(crate) enum Gate {
     ReadOnlyBelow,
     /// A container can be created on several networks.
     SeveralNetworks,
-    /// The type of a stream tells whether its output is in frames.
+    /// The type of a stream says whether its output is in frames.
     StreamTypes,
     /// Inspect shows the options of endpoints.
     EndpointOptions,

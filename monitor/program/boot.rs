@@ -120,7 +120,7 @@ fn reset_limits() {
     }
 }
 
-/// Tells the library that the start failed before anything ran.
+/// Reports to the library that the start failed before anything ran.
 pub fn answer_boot(failure: Failure) {
     let answer =
         Answer { magic: MESSAGE_MAGIC, version: VERSION, errno: failure.errno.max(1), failure, ..Answer::default() };

@@ -1,4 +1,4 @@
-//! Operations of a plan, told apart by their kinds.
+//! Operations of a plan, distinguished by their kinds.
 
 /// A match of a step by the kind of its operation, which is read where it is used. (A match of an enum of all
 /// operations makes the program 8 kB larger.)

@@ -2,7 +2,7 @@
 //! resolvers.
 //!
 //! The sockets are the container's: its first process made them. The library writes a file for each network, with the
-//! names and their holders; the locks of running containers tell which of them run (`names`).
+//! names and their holders; the locks of running containers show which of them run (`names`).
 
 mod askers;
 mod forwarder;

@@ -186,7 +186,7 @@ impl Inputs {
         open.for_each(|input| input.once = true);
     }
 
-    /// Ends the process's input. The launcher keeps a copy of the container's, and is told.
+    /// Ends the process's input. The launcher keeps a copy of the container's, and is notified.
     fn end_target(&mut self, owner: u32) {
         self.close_target(owner);
         if owner == CONTAINER {

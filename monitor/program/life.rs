@@ -186,7 +186,7 @@ impl Monitor {
         }
     }
 
-    /// The first start failed: nothing ran, everything is removed, and the library is told why.
+    /// The first start failed: nothing ran, everything is removed, and the library learns why.
     fn start_failed(&mut self, failure: Failure) -> ! {
         self.stop_streams();
         self.groups.remove(self.link.plan());

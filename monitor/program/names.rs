@@ -1,6 +1,6 @@
 //! The names of containers: answers questions about them from the files of the networks that this container is on.
 //!
-//! The library writes a file for each network, with the holders of names; the locks of running containers tell which of
+//! The library writes a file for each network, with the holders of names; the locks of running containers show which of
 //! them run.
 
 use crate::ops::{self, Plan};

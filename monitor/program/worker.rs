@@ -114,7 +114,7 @@ impl Worker {
         sys::prctl(PR_SET_PDEATHSIG, SIGKILL as usize)?;
         crate::logfile::begin(&mut self.outputs.log)?;
         let states = fd::reopen(self.run_states, O_RDONLY)?;
-        // The locks of a file tell which containers live.
+        // The locks of a file show which containers live.
         let alive = sys::openat(self.container_dir, b"../../alive\0", O_RDONLY, 0).unwrap_or(-1);
         let mut highest = 0;
         let mut open = OpenSet::new(sys::map_memory(MOST_FDS / 8)?);

@@ -27,7 +27,7 @@ pub enum Freeze {
 /// A call of a monitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// Tells that the monitor is there. As the first boot message it brings the boot descriptors.
+    /// Says that the monitor is there. As the first boot message it brings the boot descriptors.
     Hello,
     /// Signals the first process.
     Signal {

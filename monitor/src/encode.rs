@@ -4,7 +4,7 @@ use crate::ops::{END, Field, List, Operation, Out, Text};
 use crate::wire::{HEADER_LEN, Header};
 use std::marker::PhantomData;
 
-/// A plan being written. Each operation gets the sentence that a failure of it is told in.
+/// A plan being written. Each operation gets the sentence that reports its failure.
 #[derive(Default)]
 pub struct PlanWriter {
     body: Vec<u8>,

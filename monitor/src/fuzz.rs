@@ -62,7 +62,7 @@ fn written_again(op: Op) {
 }
 
 /// The output of a container in pieces, of both streams, into files with a bound that refuse some writes: the records
-/// are those that [`Model`] tells, in their order, and no file is more than one record longer than its bound.
+/// are those of [`Model`], in their order, and no file is more than one record longer than its bound.
 fn log(data: &[u8]) {
     let Some((&[bound, attributes], mut rest)) = data.split_first_chunk() else { return };
     let attrs: &[u8] = if attributes & 1 == 0 { b"" } else { b"\"attrs\":{\"k\":\"v\"}," };
@@ -131,7 +131,7 @@ impl Records for Files {
     }
 }
 
-/// The records of a log, told byte by byte.
+/// The records of a log, given byte by byte.
 #[derive(Default)]
 struct Model {
     begun: [Vec<u8>; 2],

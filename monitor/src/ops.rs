@@ -1047,7 +1047,7 @@ pub struct Bad {
 }
 
 impl Bad {
-    /// As the monitor tells it.
+    /// As the monitor reports it.
     #[inline(never)]
     pub fn failure(self) -> Failure {
         const ENOSYS: i32 = 38;

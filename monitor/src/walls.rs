@@ -66,7 +66,7 @@ walls! {
     StoredDocuments "stored-documents" "A stored document that cannot be read is the error of its own container alone.";
     ProxyAtOpen "proxy-at-open" "The environment is read when an engine is opened, not while it works.";
     ModesAtBirth "modes-at-birth" "Nodes and directories get their modes as they are made, never by a name afterwards.";
-    MaskedPaths "masked-paths" "Files of the kernel that tell of the host are masked.";
+    MaskedPaths "masked-paths" "Files of the kernel that describe the host are masked.";
     LoopbackFilter "loopback-filter" "A filter at each bridge drops packets for 127/8, whatever happens to the firewall.";
     RouterAdvertisements "router-advertisements" "A bridge ignores router advertisements.";
     NoIpv6 "no-ipv6" "The bridge of a network without IPv6 has none.";

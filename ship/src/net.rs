@@ -22,7 +22,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
 const SILENCE_MS: u32 = 150_000;
 /// How often a sender looks whether a receiver that takes nothing is still there.
 const LOOK: Duration = Duration::from_secs(10);
-/// The name of a host is looked up again so often for datagrams: nothing tells that its address has changed.
+/// The name of a host is looked up again so often for datagrams: nothing reports that its address has changed.
 const NAME_AGE: Duration = Duration::from_secs(60);
 /// Datagrams of Graylog's own reader have so many bytes at most, with the head of a chunk.
 const CHUNK: usize = 1420;
@@ -177,7 +177,7 @@ impl Link {
                 _ => self.send_datagram(bytes, stop),
             };
             if let Err(problem) = sent {
-                // A refusal tells of an earlier datagram: the receiver is not there, and has none of them.
+                // A refusal is about an earlier datagram: the receiver is not there, and has none of them.
                 let refused = problem == Problem::Failed(Fault::Send, libc::ECONNREFUSED);
                 return (if refused { 0 } else { number }, Err(problem));
             }

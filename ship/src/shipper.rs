@@ -112,7 +112,7 @@ impl Shared {
         let plan = entry.plan();
         let driver = plan.as_ref().and_then(|plan| Driver::parse(&plan.driver, &plan.options).ok());
         let (Some(plan), Some(driver)) = (plan, driver) else {
-            // The next start writes the plan again. Inspection tells of the damage until then.
+            // The next start writes the plan again. Inspection shows the damage until then.
             if let Ok(mut file) = CursorFile::open(&entry.cursor_path()) {
                 let now = file.now;
                 let _ = file.set(with_fault(now, Fault::Plan, 0));

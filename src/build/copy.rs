@@ -174,7 +174,7 @@ fn put(root: &OwnedFd, destination: &str, found: &SourceFile, copier: &Copier<'_
 }
 
 /// Whether a file is a tar, plain or compressed: by what is in it. One whose decoder needs too much is an archive, too:
-/// that is told when it is unpacked.
+/// the unpacking reports it.
 fn is_archive(root: &OwnedFd, path: &str) -> bool {
     let read = || -> Result<bool> {
         let mut plain = BufReader::new(decompressed(BufReader::new(open_file(root, path)?), Room::WIDE)?);

@@ -105,7 +105,7 @@ impl Build<'_> {
         }
     }
 
-    /// An instruction that changes the configuration; answers how the history tells of it.
+    /// An instruction that changes the configuration; answers how the history describes it.
     fn change(&mut self, state: &mut State<'_>, seen: &Seen, instruction: &Instruction) -> Result<String> {
         if let (Instruction::Healthcheck(_), Some(before)) = (instruction, &state.config.healthcheck)
             && before.test.first().is_some_and(|word| word != "NONE")
@@ -227,7 +227,7 @@ impl Build<'_> {
     }
 }
 
-/// Says at which line of the build file something became too large: the other errors of instructions tell of their
+/// Says at which line of the build file something became too large: the other errors of instructions show their
 /// text, as dockerd's do.
 pub(super) fn named(error: Error, line: usize) -> Error {
     match line > 0 && error.cause() == Some(Cause::ValuesTooLarge) {

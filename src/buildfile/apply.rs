@@ -35,7 +35,7 @@ impl Command {
 }
 
 impl Instruction {
-    /// Changes `config` as the instruction says; answers how the history tells of it. `None`: it is one that does more
+    /// Changes `config` as the instruction says; answers how the history describes it. `None`: it is one that does more
     /// than change a configuration, and nothing was done.
     ///
     /// `cmd_set`: CMD stood here before, so ENTRYPOINT leaves it.
@@ -149,7 +149,7 @@ fn workdir(config: &mut ContainerConfig, path: String) -> Result<String> {
     Ok(format!("WORKDIR {}", config.working_dir))
 }
 
-/// Puts variables into pairs, hands them on, and answers how the history tells of them.
+/// Puts variables into pairs, hands them on, and answers how the history describes them.
 fn expand_pairs(
     word: &str,
     pairs: &[(String, String)],

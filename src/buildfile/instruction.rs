@@ -78,7 +78,7 @@ pub(crate) struct Copy {
 
 /// Reads a whole file: its stages, and the ARGs before the first.
 pub(crate) fn parse_stages(source: &Source) -> Result<(Vec<Step>, Vec<Stage>)> {
-    // All lines are split before any is understood: what is wrong with a line's form is told first.
+    // All lines are split before any is understood: what is wrong with a line's form is reported first.
     let nodes = source.lines.iter().map(|line| Node::read(line, source.escape)).collect::<Result<Vec<_>>>();
     let nodes = nodes.map_err(|error| error.context("failed to parse Dockerfile"))?;
     let (mut before, mut stages) = (Vec::new(), Vec::<Stage>::new());

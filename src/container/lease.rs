@@ -1,7 +1,7 @@
 //! Leases: a container with a lease ends when nobody holds the lease any more, and is removed by the next look at it.
 //!
 //! A lease is a FIFO `run/leases/<name>`. Its holders have it open for writing, and the container's monitor has it open for
-//! reading: the kernel tells the monitor when the last holder closed it, also where that holder was killed. Holders write
+//! reading: the kernel notifies the monitor when the last holder closed it, also where that holder was killed. Holders write
 //! nothing.
 
 use super::dirs;

@@ -25,7 +25,7 @@ pub(super) const GIVEN_UP: u32 = 100;
 /// The work that remains once the row of a container is gone.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Removal {
-    /// Tells of it.
+    /// The event of the removal.
     destroyed: Event,
     /// The volumes to remove, if no other container uses them.
     volumes: Vec<String>,

@@ -80,7 +80,7 @@ impl Starter {
         match started {
             Ok(()) => self.register.set_error(found, ""),
             Err(StartFailure { error, exit_code: code, failure }) => {
-                // The end of their streams tells waiting clients that the start failed.
+                // The end of their streams shows waiting clients that the start failed.
                 let _ = parked_sessions(&self.places, &found.row.id);
                 let state = State { exit_code: code, failure, ..found.now.state };
                 self.register.states.write(found.row.slot, State { id: id_head(&found.row.id), ..state })?;

@@ -60,12 +60,12 @@ pub(crate) struct PendingStop {
     /// Whether it is a stop, which has an event of its own at its end.
     is_stop: bool,
     control: Control,
-    /// The end is told here.
+    /// Where the end is reported.
     waiter: Control,
     /// When SIGKILL is sent, or after it the end is given up.
     due: Option<Instant>,
     killed: bool,
-    /// The end of a container with AutoRemove is held until the stop is told.
+    /// The end of a container with AutoRemove is held until the stop is reported.
     held: Option<HeldEnd>,
 }
 

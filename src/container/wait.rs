@@ -94,7 +94,7 @@ impl Waits {
         self.wait_found(&found, op)
     }
 
-    /// A descriptor on which the end of a container is told; `None`: it does not run, or is gone.
+    /// A descriptor on which the end of a container is reported; `None`: it does not run, or is gone.
     pub(crate) fn end_fd(&self, id: &str) -> Result<Option<OwnedFd>> {
         match self.finder.find(id).and_then(|found| self.stop_of(&found)) {
             Ok(Stop::Awaited(control)) => Ok(Some(control.into_fd())),

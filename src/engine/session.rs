@@ -193,7 +193,7 @@ impl Session {
         }
     }
 
-    /// A descriptor on which the process's end is told; `None`: it has ended.
+    /// A descriptor on which the process's end is reported; `None`: it has ended.
     pub(super) fn end(&self) -> Result<Option<OwnedFd>> {
         match &self.process {
             Process::Exec { running, .. } => fd::duplicate(running.control.fd()).map(Some),

@@ -193,7 +193,7 @@ impl Ending {
         Some(Ending { found, stop, code: OnceLock::new() })
     }
 
-    /// Where it is told; absent: the session was there before the start.
+    /// Where the end is reported; absent: the session was there before the start.
     pub(super) fn stop(&self) -> Option<&Stop> {
         self.stop.as_ref()
     }

@@ -39,7 +39,7 @@ impl Remote {
         if !is_git(address) {
             return Ok(None);
         }
-        // `git@host:path` has no form that secrets could be told from.
+        // `git@host:path` has no form in which secrets could be recognised.
         let shown = if address.starts_with("git@") { address.to_owned() } else { without_secrets(address) };
         Remote::of(address, fragment, shown.clone())
             .map(Some)

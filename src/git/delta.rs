@@ -1,4 +1,4 @@
-//! Objects that are told as their difference to another: a list of pieces to copy, and of bytes to insert.
+//! Objects that are stored as their difference to another: a list of pieces to copy, and of bytes to insert.
 
 use super::output::{Body, Output};
 use crate::error::{Error, Result};

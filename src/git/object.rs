@@ -19,7 +19,7 @@ pub(super) struct Root {
     pub(super) time: u64,
 }
 
-/// A file's kind, as a directory tells it.
+/// A file's kind, as a directory states it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     File,

@@ -1,6 +1,6 @@
-//! A pack: many objects in one file, compressed, some of them told as their difference to another.
+//! A pack: many objects in one file, compressed, some of them stored as their difference to another.
 //!
-//! A pack is read once from its beginning to its end. Objects that are told as differences, and those that others
+//! A pack is read once from its beginning to its end. Objects that are stored as differences, and those that others
 //! differ from, are then written in full into a second file. So no object is in memory that is not small, whatever a
 //! pack says.
 
@@ -217,7 +217,7 @@ struct Level<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// Reads every object to its end, and names those that are told in full.
+    /// Reads every object to its end, and names those that are stored in full.
     fn all(&mut self, limits: &Limits) -> Result<()> {
         let mut input = BufReader::with_capacity(PIECE, At { file: self.file, offset: 0 });
         let mut head = [0; 12];
@@ -280,7 +280,7 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// Gives every difference its content and its name: from each object that is told in full to what differs from it,
+    /// Gives every difference its content and its name: from each object that is stored in full to what differs from it,
     /// and on to what differs from that.
     fn resolve(&mut self) -> Result<()> {
         for index in 0..self.objects.len() {
@@ -340,7 +340,7 @@ impl<'a> Reading<'a> {
         (!offsets.is_empty() || !names.is_empty()).then_some((offsets, names))
     }
 
-    /// Puts an object that is told in full where pieces of it can be copied from.
+    /// Puts an object that is stored in full where pieces of it can be copied from.
     fn unpacked(&mut self, index: usize, size: u64) -> Result<Body<'a>> {
         let Object { place: Place::Packed(at), kind: Some(kind), .. } = self.objects[index] else {
             return Err(damaged("a base is a difference"));

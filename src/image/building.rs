@@ -210,7 +210,7 @@ impl Building<'_> {
         Ok(id.to_string())
     }
 
-    /// Counts a configuration that is kept until the build is over. Each tells of all steps before.
+    /// Counts a configuration that is kept until the build is over. Each lists all steps before.
     fn count(&mut self, bytes: usize) -> Result<()> {
         self.documents += bytes;
         let most = self.builds.layers.room.documents;
@@ -224,7 +224,7 @@ impl Building<'_> {
 
     /// An image that is this step on this parent, where there is one: of this build, or of an earlier one.
     ///
-    /// `config`: what containers of it are made from, for an image that tells only of its last step's.
+    /// `config`: what containers of it are made from, for an image that names only its last step's.
     pub(crate) fn cached(
         &mut self,
         parent: Option<&str>,

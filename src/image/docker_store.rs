@@ -150,7 +150,7 @@ impl DockerStore {
     }
 }
 
-/// Writes the tar that `lines` tell of, with the contents of its files out of `tree`.
+/// Writes the tar that `lines` describe, with the contents of its files out of `tree`.
 fn replay(mut lines: impl BufRead, tree: &OwnedFd, out: &mut dyn Write, op: Option<&Op>) -> Result<()> {
     let wrong = |e: &dyn std::fmt::Display| Error::corrupt(e.to_string());
     let mut line = Vec::new();

@@ -91,7 +91,7 @@ pub(super) fn history(below: &ImageConfig, next: &Next<'_>) -> Vec<History> {
     below.steps().cloned().chain([step]).collect()
 }
 
-/// A step as the history tells it.
+/// A step as the history describes it.
 pub(super) fn created_by(config: &ContainerConfig) -> String {
     config.cmd.as_deref().unwrap_or_default().join(" ")
 }

@@ -43,7 +43,7 @@ pub(crate) fn manifest(data: &[u8]) {
     let _ = data;
 }
 
-/// Counts the bytes of a tar that it is told of.
+/// Counts the bytes of a tar that are reported to it.
 #[derive(Default)]
 struct Count(u64);
 
@@ -61,7 +61,7 @@ impl Recorder for Count {
     }
 }
 
-/// Every entry of a tar that is read to its end was told byte by byte, and none has a path that leads anywhere else.
+/// Every entry of a tar that is read to its end was reported byte by byte, and none has a path that leads anywhere else.
 pub(crate) fn tar(data: &[u8]) {
     let mut count = Count::default();
     let mut tar = TarReader::new(data, &mut count);

@@ -124,7 +124,7 @@ impl Views {
                     created: seconds(step.created.as_deref()),
                     created_by: step.created_by.clone().unwrap_or_default(),
                     tags: None,
-                    // A history that tells of more layers than there are is shown all the same.
+                    // A history that lists more layers than there are is shown all the same.
                     size: if step.empty_layer == Some(true) { 0 } else { sizes.next().unwrap_or(0) },
                     comment: step.comment.clone().unwrap_or_default(),
                 })

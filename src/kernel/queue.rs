@@ -2,7 +2,7 @@
 //!
 //! A lock that waiters poll goes to the one that asks at the right moment: of many callers some wait for minutes. So a
 //! caller that finds the lock taken locks a second byte, its ticket, whose offset is the time of its arrival. The first
-//! of the line is the caller in front of whose ticket no byte is locked; one system call tells. The kernel also frees
+//! of the line is the caller in front of whose ticket no byte is locked; one system call finds out. The kernel also frees
 //! the ticket of a killed program, so the line needs no cleaning.
 
 use super::file;

@@ -40,7 +40,7 @@ pub(crate) fn sweep(
     remove_tree(tmp, name).map(|()| true)
 }
 
-/// Whether the maker of a staging directory is at work; also if that cannot be told. `gate` as in [`make`].
+/// Whether the maker of a staging directory is at work; also if that is unknown. `gate` as in [`make`].
 pub(crate) fn is_in_use(tmp: BorrowedFd<'_>, gate: Result<OwnedFd>, name: &str) -> bool {
     let held = || {
         // A program that makes a staging directory holds the gate until the directory is locked.

@@ -136,7 +136,7 @@ pub struct CpuStats {
 #[serde(default)]
 pub struct CpuUsage {
     pub total_usage: u64,
-    /// cgroup v1 alone tells it.
+    /// Only cgroup v1 reports it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub percpu_usage: Vec<u64>,
     pub usage_in_kernelmode: u64,

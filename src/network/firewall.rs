@@ -110,7 +110,7 @@ impl Firewall {
         &self.table
     }
 
-    /// The part of the table's name that tells this root from others.
+    /// The part of the table's name that distinguishes this root from others.
     pub(crate) fn key(&self) -> &str {
         self.table.trim_start_matches("coracle-")
     }

@@ -109,7 +109,7 @@ impl RemoteDrivers {
         taken
     }
 
-    /// Tells the driver of a new network.
+    /// Notifies the driver of a new network.
     pub(super) fn make(&self, network: &Network) -> Result<()> {
         let mut data: BTreeMap<bool, Vec<Value>> = BTreeMap::new();
         for pool in &network.spec.ipam.config {
@@ -139,10 +139,10 @@ impl RemoteDrivers {
         self.plugin(network)?.call::<Value>("NetworkDriver.CreateNetwork", &body).map(drop)
     }
 
-    /// Tells the driver that a network is gone, and gives its pools back.
+    /// Notifies the driver that a network is gone, and gives its pools back.
     pub(super) fn unmake(&self, network: &Network) {
         if network.is_remote() {
-            // Best effort, as in dockerd: a driver that is gone, or was told already, must not keep the network.
+            // Best effort, as in dockerd: a driver that is gone, or was notified already, must not keep the network.
             if let Ok(driver) = self.plugin(network) {
                 let _ = driver.call::<Value>("NetworkDriver.DeleteNetwork", &json!({ "NetworkID": network.id }));
             }

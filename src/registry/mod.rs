@@ -103,7 +103,7 @@ impl<'a> Client<'a> {
                 401 => Some(Challenge::of(answer.all("www-authenticate")).ok_or_else(|| {
                     Error::internal(format!("{}: it asks for a login of an unknown kind", base.shown()))
                 })?),
-                // Some registries open this one to all; 404 and worse are told by what is asked next.
+                // Some registries open this one to all; 404 and worse show in the next request.
                 _ => None,
             };
         Ok(Client {

@@ -23,7 +23,7 @@ struct Ours {
     process: u32,
 }
 
-/// The databases that this process has open: SQLite knows them, too, but does not tell.
+/// The databases that this process has open: SQLite knows them, too, but does not say.
 static OURS: Mutex<Vec<Ours>> = Mutex::new(Vec::new());
 
 /// A database that this copy may open, until dropped.
@@ -33,7 +33,7 @@ pub(super) struct Claim(Option<Identity>);
 /// Claims the database at `path`; makes an empty file where there is none. Errors: another copy has it open here; it
 /// was open when this process was forked ([`ErrorKind::Forked`]).
 ///
-/// A path that cannot be looked at is claimed by nobody: opening it tells why.
+/// A path that cannot be looked at is claimed by nobody: opening it shows why.
 pub(super) fn claim(path: &Path) -> Result<Claim> {
     // An empty file is a database without tables. Where it is there already nothing is opened: to close a descriptor
     // of it would be the very harm.

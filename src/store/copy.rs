@@ -12,7 +12,7 @@ use std::path::Path;
 
 impl Db {
     /// Copies the database to `to`, a path where nothing is. `hold` runs in the same moment: what it keeps in the
-    /// original is what the copy tells of. Others wait with what they write until the copy is made.
+    /// original is what the copy has. Others wait with what they write until the copy is made.
     pub(crate) fn copy_to(&self, to: &Path, hold: impl FnOnce(&Transaction<'_>) -> Result<()>) -> Result<DbCopy> {
         self.write(Flush::Lazy, |tx| {
             hold(tx)?;

@@ -1,11 +1,11 @@
 //! The identity of a root: its engine id, and the one run directory that all of its programs share.
 //!
 //! `root/identity` holds the id of the engine, the boot in which the file was written last, the device and inode of the
-//! file itself, and the run directory. `run/identity` says the same of the run directory. With both, an open tells apart:
+//! file itself, and the run directory. `run/identity` says the same of the run directory. With both, an open distinguishes:
 //!
 //! - the root that others use at this moment, under whatever path: the open takes the run directory that they use, or is
 //!   refused where it cannot see that directory. Containers are never taken for dead because the directory is another.
-//! - a copy of a root. Within one boot the inode tells: a copy gets an id of its own, so that its control groups and its
+//! - a copy of a root. Within one boot the inode shows it: a copy gets an id of its own, so that its control groups and its
 //!   firewall are its own, and none of its containers counts as running. After a boot nothing can live, so the id stays,
 //!   unless another root that is in use on this host has the same ([`REGISTRY`]).
 //! - a run directory that another root uses: refused.
@@ -107,7 +107,7 @@ impl Drop for Claim {
     }
 }
 
-/// Files that an engine makes in a new root, in the order in which they are removed: the one that tells that the
+/// Files that an engine makes in a new root, in the order in which they are removed: the one that shows that the
 /// directory is a root goes last.
 const OF_NEW_ROOTS: [&str; 15] = [
     "base",
@@ -372,7 +372,7 @@ fn read<T: for<'a> Deserialize<'a>>(file: &File) -> Option<T> {
     serde_json::from_slice(line).ok()
 }
 
-/// In place, since the inode is what tells a copy: a record is one write, and a longer one's rest is behind its line.
+/// In place, since the inode is what shows a copy: a record is one write, and a longer one's rest is behind its line.
 fn write<T: Serialize>(file: &File, path: &Path, record: &T) -> Result<()> {
     let failed = |e: &std::io::Error| Error::io(format_args!("write {}", path.display()), e);
     let mut line = serde_json::to_vec(record).map_err(|e| Error::internal(format!("an identity: {e}")))?;

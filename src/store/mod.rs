@@ -62,7 +62,7 @@ const BUSY_WAIT: Duration = Duration::from_secs(30);
 /// list would read most of them anew each time.
 const CACHE_KIB: i32 = 4096;
 
-/// Bytes of disk kept back, so that a full disk can still be told to forget something.
+/// Bytes of disk kept back, so that a full disk can still take a removal.
 const RESERVE: i64 = 256 << 10;
 
 /// When a change is on disk, as SQLite's `synchronous`.
@@ -229,7 +229,7 @@ impl Db {
         self.read_by(|tx, _| work(tx))
     }
 
-    /// As [`Db::read`]; `work` is also told which connection it uses.
+    /// As [`Db::read`]; `work` also gets which connection it uses.
     fn read_by<T>(&self, work: impl FnOnce(&Transaction<'_>, u64) -> Result<T>) -> Result<T> {
         let mut pooled = self.checkout()?;
         let result = (|| {

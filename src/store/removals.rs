@@ -1,4 +1,4 @@
-//! Removals under way: what is to be done and told once the row of a container is gone, so that the next open does it
+//! Removals under way: the work and the events that remain once the row of a container is gone, so that the next open does it
 //! where the program was killed.
 
 use super::failed;

@@ -285,7 +285,7 @@ pub(crate) fn write_copy(root: &Path, all: &[(u32, State)]) -> Result<()> {
     Ok(())
 }
 
-/// Whether a root's records tell of containers that run since `boot`, and those of this run directory do not.
+/// Whether a root's records name containers that run since `boot`, and those of this run directory do not.
 pub(crate) fn run_elsewhere(root: &Path, run: &Path, boot: [u8; 16]) -> Result<bool> {
     let here = records(&open(&run.join(NAME))?)?;
     let known = |slot: u32| here.iter().any(|(other, state)| *other == slot && state.boot == boot);

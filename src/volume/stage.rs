@@ -74,7 +74,7 @@ impl Stager {
     }
 
     /// Makes a staged volume one that `container` uses, whose row must be there. Answers whether it is new, which is to
-    /// be told by [`Register::event`].
+    /// be reported by [`Register::event`].
     pub(crate) fn take(&self, tx: &Transaction<'_>, staged: &mut Staged<'_>, container: &str) -> Result<bool> {
         let body = std::mem::take(&mut staged.made_with);
         let (_, new) = self.insert_row(tx, staged, &body)?;

@@ -87,7 +87,7 @@ pub struct ServerOptions {
     pub insecure_tcp: bool,
     /// Serve TCP with TLS.
     pub tls: Option<Tls>,
-    /// Is told of each request, before it is answered.
+    /// Called with each request, before it is answered.
     pub log: Option<RequestLog>,
     /// Names that requests over TCP may give as `Host`, besides IP addresses and `localhost`. Others are refused, so that
     /// no web page can reach the engine by a name that it points here.
@@ -109,7 +109,7 @@ struct Shared {
     options: ServerOptions,
     wake: EventFd,
     open: Mutex<Open>,
-    /// Told when there is a connection less, and when an answer is over.
+    /// Notified when there is a connection less, and when an answer is over.
     fewer: Condvar,
 }
 
@@ -227,7 +227,7 @@ impl Server {
             Ok((socket, peer)) => self.shared.serve(socket, peer),
             // Nothing can be accepted until something is closed; the waiting connection stays in the queue.
             Err(error) if exhausted(&error) => std::thread::sleep(PAUSE),
-            // Nobody waits any more, or the client gave up: the next wait tells.
+            // Nobody waits any more, or the client gave up: the next wait reports it.
             Err(_) => {}
         }
     }
@@ -412,7 +412,7 @@ fn allowed_host(host: &str, names: &[String]) -> bool {
         || names.iter().any(|name| name.eq_ignore_ascii_case(bare))
 }
 
-/// Tells a client that there is no room.
+/// Answers a client that there is no room.
 fn refuse(socket: &Socket) {
     let answer = Response::new(503, Vec::new()).with("Content-Type", "application/json");
     let manner = Manner { old: false, head_only: false, keep_alive: false };

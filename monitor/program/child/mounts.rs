@@ -144,7 +144,7 @@ impl<'a> Mounts<'a> {
             return Err(errno(EINVAL));
         }
         os(sys::mkdirat(tree.place, name, 0o755))?;
-        // File systems in memory are told apart by their source: /dev/shm is "shm".
+        // File systems in memory are distinguished by their source: /dev/shm is "shm".
         let source = if kind == b"tmpfs\0" { name } else { kind };
         os(sys::mount(source, name, kind, op.flags, options))?;
         if kind == b"mqueue\0" && self.label.len() > 1 {

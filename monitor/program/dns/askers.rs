@@ -14,7 +14,7 @@ pub const MAX_STREAMS: usize = 16;
 pub struct Asker {
     /// Of a datagram: where it came from.
     peer: Peer,
-    /// Of a connection: its descriptor, which tells it from a later one in its place; 0 if the client sent a datagram.
+    /// Of a connection: its descriptor, which distinguishes it from a later one in its place; 0 if the client sent a datagram.
     fd: i32,
     place: usize,
 }

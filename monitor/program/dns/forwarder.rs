@@ -262,7 +262,7 @@ impl Forwarder {
     }
 }
 
-/// Tells a client that its question has no answer.
+/// Answers a client that its question has no answer.
 fn fail(query: &[u8], asker: Asker, askers: &mut Askers) {
     let mut out = [0u8; QUERY];
     if let Some(question) = Question::read(query) {

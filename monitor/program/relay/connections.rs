@@ -21,7 +21,7 @@ struct Way {
     held: usize,
     /// The sending side has ended.
     ended: bool,
-    /// The receiving side was told of that end.
+    /// That end was passed on to the receiving side.
     shut: bool,
 }
 

@@ -97,7 +97,7 @@ fn form(text: Option<&str>) -> Result<Form, Error> {
     }
 }
 
-/// How a receiver tells messages of a stream apart.
+/// How a receiver separates the messages of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Edge {
     /// Each is a datagram.

@@ -85,7 +85,7 @@ pub(crate) fn show(path: &[u8]) -> String {
 /// Takes a file's content as (offset in the file, bytes).
 pub(crate) type Sink<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<()>;
 
-/// Reads entries from `input` and tells `recorder` every byte that is not a file's content.
+/// Reads entries from `input` and gives `recorder` every byte that is not a file's content.
 pub(crate) struct TarReader<'a, R> {
     input: R,
     recorder: &'a mut dyn Recorder,
@@ -156,7 +156,7 @@ impl<'a, R: BufRead> TarReader<'a, R> {
     }
 
     /// Hands the content of a file without holes to `take` as a stream, and passes over what was left of it. No
-    /// recorder is told of it.
+    /// recorder gets it.
     pub(crate) fn stream<T>(&mut self, entry: &Entry, take: impl FnOnce(&mut dyn Read) -> Result<T>) -> Result<T> {
         let mut content = self.input.by_ref().take(entry.size);
         let taken = take(&mut content)?;

@@ -204,7 +204,7 @@ impl Feeder {
     /// Ends the stream; answers its digest where it was compressed.
     pub(crate) fn end(mut self) -> Option<Digest> {
         if let Some(last) = self.begun.take() {
-            // If the receiver is gone, joining it tells why.
+            // If the receiver is gone, joining it shows why.
             let _ = self.out.send(last);
         }
         self.raw.map(Hasher::finish)

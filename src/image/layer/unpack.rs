@@ -31,7 +31,7 @@ const PARENTS: usize = 16;
 /// `O_PATH` descriptors of directories.
 const PARENT: i32 = libc::O_PATH | libc::O_DIRECTORY;
 
-/// Bytes of a file that wait when the kernel is told to write them to the disk: while more bytes come, and at the
+/// Bytes of a file that wait when the kernel is asked to write them to the disk: while more bytes come, and at the
 /// file's end. So the disk works beside the digest, and the flush at the end has little to do.
 const EARLY: u64 = 4 << 20;
 const EARLY_END: u64 = 512 << 10;

@@ -69,7 +69,7 @@ impl<'a> TarWriter<'a> {
         TarWriter { out: Out::Bytes(out), op, buffer: vec![0; CHUNK], filled: 0, linked: HashMap::new() }
     }
 
-    /// One whose reader is told what is content.
+    /// A writer whose reader learns which bytes are content.
     pub(crate) fn into_sink(out: &'a mut dyn TarSink, op: Option<&'a Op>) -> TarWriter<'a> {
         TarWriter { out: Out::Sink(out), op, buffer: vec![0; CHUNK], filled: 0, linked: HashMap::new() }
     }

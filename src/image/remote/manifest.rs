@@ -194,7 +194,7 @@ fn check(manifest: &Manifest) -> Result<()> {
                 layer.digest
             )));
         }
-        // The first bytes tell the compression.
+        // The first bytes show the compression.
         let tar = kind.contains(".tar") || kind.is_empty();
         if !tar || kind.contains("+encrypted") {
             return Err(Error::invalid(format!("layer {}: {kind:?} is not a kind of layer", layer.digest)));

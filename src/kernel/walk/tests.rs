@@ -146,7 +146,7 @@ fn directories_that_are_moved_meanwhile() {
         });
         assert_eq!((entered, left), (20, 20), "{moved}: a directory is left as often as it is entered");
         assert!(!seen.iter().any(|name| ["secret", "taken", "outside", "base"].contains(&name.as_str())), "{seen:?}");
-        assert_eq!(seen.last().map(String::as_str), Some("last"), "{moved}: what is there still is told");
+        assert_eq!(seen.last().map(String::as_str), Some("last"), "{moved}: what is there still is visited");
         assert!(lost < 20, "{moved}: {lost}");
         remove_tree(scratch.fd().as_fd(), "base").unwrap();
         remove_tree(scratch.fd().as_fd(), "outside").unwrap();

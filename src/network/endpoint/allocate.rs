@@ -124,7 +124,7 @@ impl Allocator {
             v6_prefix: v6.map_or(0, |(_, prefix)| prefix),
             v6_gateway: gateway(v6),
             leases: leases.to_vec(),
-            // From here on the driver may know the endpoint: the driver must be told of its end.
+            // From here on the driver may know the endpoint: the driver must be notified of its end.
             remote: network.is_remote().then(RemoteEnd::default),
             link_local,
             aliases: aliases(container, network, settings),

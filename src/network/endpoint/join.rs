@@ -200,7 +200,7 @@ impl Endpoints {
         self.forget_row(network, container)
     }
 
-    /// Forgets an endpoint's row. The caller tells the plugins later.
+    /// Forgets an endpoint's row. The caller notifies the plugins later.
     pub(crate) fn forget_row(&self, network: &Network, container: &str) -> Result<()> {
         self.endpoint_store.delete(network, container)?;
         self.names.write(network)

@@ -1,7 +1,7 @@
 //! JSON schemas of the documents that go in and out of the C interface, made from the Rust source:
 //!
 //! - [`types`]: the types that serde reads and writes (`src/model`, and some of `ffi/src`);
-//! - [`tables`]: the members of request bodies that the API knows (`http/src/schema.rs`), which tell what is refused;
+//! - [`tables`]: the members of request bodies that the API knows (`http/src/schema.rs`), which say what is refused;
 //! - [`queries`]: the query documents, by the calls that read them (`ffi/src`).
 //!
 //! A function's comment names the schema of each of its documents after "Schemas:"; [`documents`] has the list of all.

@@ -14,7 +14,7 @@ type Made<T> = Result<T, Box<dyn Error>>;
 /// The files and directories that have the types.
 const SOURCES: [&str; 4] = ["src/model", "src/model/ports", "ffi/src/root.rs", "ffi/src/image.rs"];
 
-/// Types whose form serde does not tell by attributes: their schema going in or out.
+/// Types whose form serde does not show by attributes: their schema going in or out.
 const OWN_FORM: &[(&str, &str)] = &[
     ("PortSet", r#"{"type": ["object", "null"], "additionalProperties": {"type": ["object", "null"]}}"#),
     (
