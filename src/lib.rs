@@ -46,7 +46,7 @@ mod tls;
 mod volume;
 
 #[doc(hidden)]
-pub use coracle_monitor::text::civil as date_of;
+pub use coracle_monitor::text::{civil as date_of, days_to};
 #[doc(hidden)]
 pub use coracle_monitor::walls;
 #[doc(hidden)]

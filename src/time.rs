@@ -1,7 +1,7 @@
 //! Times as text: RFC 3339 with up to nine digits of a second, as Go writes and reads them.
 
 pub(crate) use coracle_monitor::text::civil as date_of;
-use coracle_monitor::text::rfc3339;
+use coracle_monitor::text::{days_to, rfc3339};
 use std::time::SystemTime;
 
 const SECOND: i64 = 1_000_000_000;
@@ -98,14 +98,6 @@ fn fraction(text: &[u8]) -> Option<(i64, &[u8])> {
     }
     let value = digits[..count].iter().fold(0i64, |sum, byte| sum * 10 + i64::from(byte - b'0'));
     Some((value * 10i64.pow(9 - count as u32), &digits[count..]))
-}
-
-/// Days since 1970-01-01 of a date of the Gregorian calendar. Years are counted from March, so that the leap day comes
-/// last: 146097 days make 400 such years.
-fn days_to(year: i64, month: i64, day: i64) -> i64 {
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + (month * 153 + 2) / 5 + day - 1 - 719_468
 }
 
 #[cfg(test)]

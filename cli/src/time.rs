@@ -77,7 +77,7 @@ fn date(text: &str) -> Option<i64> {
     let mut parts = clock.split(':').map(|p| p.parse::<i64>().ok());
     let (hour, minute) = (parts.next()??, parts.next()??);
     let second = parts.next().unwrap_or(Some(0))?;
-    let seconds = days_of(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset;
+    let seconds = coracle::days_to(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset;
     seconds.checked_mul(SECOND)?.checked_add(fraction_ns(fraction)?)
 }
 
@@ -114,15 +114,6 @@ pub fn duration(text: &str) -> Option<i64> {
         rest = &rest[letters..];
     }
     (!text.is_empty()).then_some(total as i64)
-}
-
-/// The number of a day since 1970 from its year, month and day: the inverse of [`coracle::date_of`].
-fn days_of(year: i64, month: i64, day: i64) -> i64 {
-    let year = year - i64::from(month <= 2);
-    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let month = if month > 2 { month - 3 } else { month + 9 };
-    let day_of_year = (153 * month + 2) / 5 + day - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
 }
 
 #[cfg(test)]

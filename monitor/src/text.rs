@@ -60,6 +60,14 @@ pub fn civil(days: i64) -> (i64, i64, i64) {
     (era * 400 + year_of_era + i64::from(month <= 2), month, day)
 }
 
+/// The day, counted from 1970-01-01, of a date of the Gregorian calendar: the inverse of [`civil`].
+pub fn days_to(year: i64, month: i64, day: i64) -> i64 {
+    // Years begin in March here, so that the leap day is the last: 400 such years have 146097 days.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + (month * 153 + 2) / 5 + day - 1 - 719_468
+}
+
 /// A buffer being filled; what does not fit is dropped, and `full` says so.
 pub struct Writer<'a> {
     buffer: &'a mut [u8],

@@ -1,7 +1,7 @@
 //! Times of records and of protocols.
 
 use crate::sys::{Local, local};
-use coracle_monitor::text::rfc3339;
+use coracle_monitor::text::{days_to, rfc3339};
 
 const SECOND: i64 = 1_000_000_000;
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -41,14 +41,7 @@ pub(crate) fn parse(text: &[u8]) -> Option<i64> {
     if !(1..=12).contains(&month) || !(1..=31).contains(&day) || clock > 86_400 {
         return None;
     }
-    Some((days(number(0, 4)?, month, day) * 86_400 + clock) * SECOND + fraction)
-}
-
-/// Days since 1970-01-01. Years are counted from March, so that the leap day comes last.
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + (month * 153 + 2) / 5 + day - 1 - 719_468
+    Some((days_to(number(0, 4)?, month, day) * 86_400 + clock) * SECOND + fraction)
 }
 
 /// The times of one second in the host's zone, in the two forms of syslog. Records of one second share them.
