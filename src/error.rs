@@ -279,6 +279,10 @@ impl Error {
     pub fn raw_os_error(&self) -> Option<i32> {
         self.errno
     }
+    /// Whether a system call failed with this error number.
+    pub(crate) fn is(&self, errno: i32) -> bool {
+        self.errno == Some(errno)
+    }
     /// The exit code of the failed process: a RUN step of a build.
     pub fn exit_code(&self) -> Option<i32> {
         self.exit_code

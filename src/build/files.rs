@@ -82,7 +82,7 @@ pub(super) fn make_dirs(root: &OwnedFd, path: &str, owner: Owner) -> Result<Owne
     let mut end = path.trim_end_matches('/').len();
     let mut dir = loop {
         match open_dir(root, &path[..end]) {
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) && end > 0 => {
+            Err(error) if error.is(libc::ENOENT) && end > 0 => {
                 end = path[..end].rfind('/').map_or(0, |at| path[..at].trim_end_matches('/').len());
             }
             other => break other?,
@@ -131,7 +131,7 @@ impl Copier<'_> {
                 let Some(inner) = walk.open()? else { continue };
                 make_way(place, name, true)?;
                 match tree::mkdir_at(place, name, 0o700) {
-                    Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+                    Err(error) if error.is(libc::EEXIST) => {}
                     other => other?,
                 }
                 let copy = tree::open_dir_at(place, name)?;

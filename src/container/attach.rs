@@ -266,7 +266,7 @@ impl Attach {
         match asked {
             // The container has ended, or its older monitor ends the input by StdinOnce alone.
             Err(error) if is_gone(&error) || error.kind() == ErrorKind::Conflict => Ok(()),
-            Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => Ok(()),
+            Err(error) if error.is(libc::ENOSYS) => Ok(()),
             asked => asked.map(drop),
         }
     }

@@ -52,7 +52,7 @@ impl Copies {
         copy: &mut TreeCopy<'_>,
     ) -> Result<CopiedFiles> {
         let from = match tree::open_dir(&self.places.dir(id)) {
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(CopiedFiles::Gone),
+            Err(error) if error.is(libc::ENOENT) => return Ok(CopiedFiles::Gone),
             from => from?,
         };
         tree::mkdir_at(to, id, 0o700)?;

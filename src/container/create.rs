@@ -214,8 +214,8 @@ impl Creator {
         let is_there = |root: &OwnedFd, path: &str| -> Result<bool> {
             match openat2(root.as_fd(), path, libc::O_PATH | libc::O_DIRECTORY, 0, IN_ROOT) {
                 Ok(_) => Ok(true),
-                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(false),
-                Err(error) if error.raw_os_error() == Some(libc::ENOTDIR) => {
+                Err(error) if error.is(libc::ENOENT) => Ok(false),
+                Err(error) if error.is(libc::ENOTDIR) => {
                     Err(Error::internal(format!("Cannot mkdir: {path} is not a directory")))
                 }
                 Err(error) => Err(error),
@@ -238,7 +238,7 @@ impl Creator {
             let parent = openat2(root.as_fd(), above, libc::O_PATH | libc::O_DIRECTORY, 0, IN_ROOT)?;
             match tree::mkdir_at(parent.as_fd(), name, 0o755) {
                 // A dangling link: the start makes its target, or reports the error.
-                Err(error) if error.raw_os_error() == Some(libc::EEXIST) => return Ok(()),
+                Err(error) if error.is(libc::EEXIST) => return Ok(()),
                 made => made?,
             }
             tree::chmod_fd(tree::open_dir_at(parent.as_fd(), name)?.as_fd(), 0o755)?;

@@ -43,7 +43,7 @@ pub(super) fn remove(dir: &Path) -> Result<()> {
         return Err(Error::internal(format!("{} cannot be removed", dir.display())));
     };
     match tree::open_dir(parent) {
-        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
+        Err(error) if error.is(libc::ENOENT) => Ok(()),
         parent => remove_tree(parent?.as_fd(), name.as_bytes()),
     }
 }

@@ -45,7 +45,7 @@ impl Freezer {
             return Ok(());
         }
         match held.ask(Call::Unpause, None) {
-            Err(error) if is_gone(&error) || error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
+            Err(error) if is_gone(&error) || error.is(libc::ESRCH) => Ok(()),
             answer => answer.and_then(|_| self.register.event(&found, "unpause", &[])),
         }
     }
@@ -65,7 +65,7 @@ impl Freezer {
         let until = Instant::now() + LAUNCHING;
         loop {
             match control.ask(Call::Pause(how), None) {
-                Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {
+                Err(error) if error.is(libc::EAGAIN) => {
                     if Instant::now() > until {
                         let text = format!(
                             "Cannot pause container {}: a process that is being started in it did not come to its program \

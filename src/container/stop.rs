@@ -228,7 +228,7 @@ impl Stopper {
         let sent = control.ask(Call::Signal { signal: signal as u32, by_hand }, None);
         match sent {
             // The container ended by itself meanwhile, as requested.
-            Err(error) if error.raw_os_error() == Some(libc::ESRCH) || error.kind() == ErrorKind::Unavailable => Ok(()),
+            Err(error) if error.is(libc::ESRCH) || error.kind() == ErrorKind::Unavailable => Ok(()),
             Err(error) => Err(error),
             Ok(_) if decide(Verb::Kill, found)? == Way::Thaw => {
                 if signal != libc::SIGKILL {
@@ -321,7 +321,7 @@ pub(super) fn is_gone(error: &Error) -> bool {
 }
 
 pub(super) fn gone_is_not_running(error: Error, id: &str) -> Error {
-    if is_gone(&error) || error.raw_os_error() == Some(libc::ESRCH) { not_running(id) } else { error }
+    if is_gone(&error) || error.is(libc::ESRCH) { not_running(id) } else { error }
 }
 
 #[cfg(test)]

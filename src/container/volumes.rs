@@ -187,14 +187,14 @@ impl VolumeMounts {
             let Some(user) = self.finder.find(&id).ok().filter(|user| user.now.is_live()) else { continue };
             match self.monitors.control(&user).and_then(|control| control.volume(name)) {
                 Ok(namespace) => return Ok(Some(namespace)),
-                Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
+                Err(error) if error.is(libc::ENOSYS) => {
                     return Err(Error::unsupported(format!(
                         "volume {name} is in use by container {id}, which an earlier version started: restart it to share it"
                     )));
                 }
                 // The container has ended meanwhile, or its volume was chosen after its start.
                 Err(error) if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Conflict) => {}
-                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
+                Err(error) if error.is(libc::ENOENT) => {}
                 Err(error) => return Err(error),
             }
         }

@@ -78,7 +78,7 @@ impl Waits {
         }
         let pidfd = match process::pidfd(state.pid) {
             // The process has ended, and its end is not in the record yet.
-            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Err(super::not_running(&found.row.id)),
+            Err(error) if error.is(libc::ESRCH) => return Err(super::not_running(&found.row.id)),
             other => other?,
         };
         // Checked after the open: from here on the number cannot belong to another process.

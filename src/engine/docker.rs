@@ -194,7 +194,7 @@ impl Reporter<'_> {
     fn failed(&mut self, kind: &str, name: &str, error: Error) -> Result<()> {
         self.check()?;
         let ends = matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::Timeout | ErrorKind::Callback);
-        match ends || error.raw_os_error() == Some(libc::ENOSPC) {
+        match ends || error.is(libc::ENOSPC) {
             true => Err(error),
             false => self.left(kind, name, error.message()),
         }

@@ -290,7 +290,7 @@ fn a_full_run_directory_drops_old_events_rather_than_new_ones() {
         let big = vec![0; 1 << 20];
         let _ = std::fs::write(dir.0.join("filler"), &big);
         let failed = (0..2000).find_map(|_| journal.append(&event("more")).err());
-        assert!(failed.is_none_or(|e| e.raw_os_error() == Some(libc::ENOSPC)));
+        assert!(failed.is_none_or(|e| e.is(libc::ENOSPC)));
         std::fs::remove_file(dir.0.join("filler")).unwrap();
         journal.append(&event("last")).unwrap();
         assert!(stream.next(None, None).unwrap_err().message().starts_with("events were lost"));

@@ -176,9 +176,7 @@ impl Moving<'_> {
     pub(crate) fn publish(&self, staging: &Staging<'_>, name: &str, diff_id: &Digest) -> Result<()> {
         let (layers, hex) = (&self.layers.layers, diff_id.hex());
         match tree::rename_at(staging.dir.as_fd(), name, layers.as_fd(), &hex) {
-            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {
-                tree::exchange_at(staging.dir.as_fd(), name, layers.as_fd(), &hex)
-            }
+            Err(error) if error.is(libc::EEXIST) => tree::exchange_at(staging.dir.as_fd(), name, layers.as_fd(), &hex),
             other => other,
         }
     }
@@ -211,7 +209,7 @@ impl Moving<'_> {
         let staging = self.layers.stage()?;
         for digest in gone {
             match tree::rename_at(self.layers.layers.as_fd(), digest.hex(), staging.dir.as_fd(), staging.next()) {
-                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
+                Err(error) if error.is(libc::ENOENT) => {}
                 other => other?,
             }
         }

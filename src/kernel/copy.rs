@@ -245,8 +245,8 @@ impl<'a> TreeCopy<'a> {
     fn set(&self, key: &str, set: Result<()>) -> Result<()> {
         match (set, self.attributes) {
             // The file system of the copy does not support this attribute.
-            (Err(error), Attributes::Seen) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
-            (Err(error), Attributes::All) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+            (Err(error), Attributes::Seen) if error.is(libc::EOPNOTSUPP) => Ok(()),
+            (Err(error), Attributes::All) if error.is(libc::EOPNOTSUPP) => {
                 Err(error.context(format_args!("the file system of the copy takes no attribute {key}")))
             }
             (set, _) => set,

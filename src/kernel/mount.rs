@@ -37,7 +37,7 @@ fn overlay_with(
     }
     let context = open_context("overlay")?;
     match overlay_by_steps(context.as_fd(), lower, upper, options, attributes) {
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+        Err(error) if error.is(libc::EINVAL) => {
             let error = with_messages(&context, error.context("mount an overlay"));
             one_string().map_err(|_| error)
         }

@@ -21,8 +21,8 @@ pub(crate) fn remove_tree(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>) -> Result
     match unlink(dir, name) {
         Ok(()) => return Ok(()),
         // The error of unlink for a directory: EISDIR on Linux, EPERM on file systems that follow POSIX.
-        Err(error) if error.raw_os_error() == Some(libc::EISDIR) => {}
-        Err(error) if error.raw_os_error() == Some(libc::EPERM) && is_dir(dir, name) => {}
+        Err(error) if error.is(libc::EISDIR) => {}
+        Err(error) if error.is(libc::EPERM) && is_dir(dir, name) => {}
         Err(error) => return Err(error),
     }
     let mut left = AGAIN;
@@ -30,12 +30,12 @@ pub(crate) fn remove_tree(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>) -> Result
         let flags = libc::O_RDONLY | libc::O_DIRECTORY;
         let how = libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_XDEV;
         let top = match super::path::openat2(dir, name, flags, 0, how) {
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(()),
+            Err(error) if error.is(libc::ENOENT) => return Ok(()),
             other => other.map_err(|error| in_the_way(error, name))?,
         };
         Removal { left: &mut left, failed: None }.all(top.as_fd())?;
         match rmdir(dir, name, Some(top.as_fd())) {
-            Err(error) if error.raw_os_error() == Some(libc::ENOTEMPTY) && left > 0 => left -= 1,
+            Err(error) if error.is(libc::ENOTEMPTY) && left > 0 => left -= 1,
             other => return other,
         }
     }
@@ -67,7 +67,7 @@ impl Removal<'_> {
         if !walk.is_dir() {
             match unlink(walk.dir()?, walk.name()) {
                 // The name has become a directory meanwhile.
-                Err(error) if error.raw_os_error() == Some(libc::EISDIR) => {}
+                Err(error) if error.is(libc::EISDIR) => {}
                 done => return done,
             }
         }
@@ -81,7 +81,7 @@ impl Removal<'_> {
         // The parents could not be found again: they are gone, or the next look finds the rest.
         let Ok(dir) = walk.dir() else { return Ok(()) };
         match rmdir(dir, walk.name(), walk.left()) {
-            Err(error) if error.raw_os_error() == Some(libc::ENOTEMPTY) => {
+            Err(error) if error.is(libc::ENOTEMPTY) => {
                 if self.failed.is_some() {
                     return Ok(());
                 }
@@ -140,7 +140,7 @@ fn is_dir(dir: BorrowedFd<'_>, name: &[u8]) -> bool {
 
 fn gone(done: Result<()>) -> Result<()> {
     match done {
-        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
+        Err(error) if error.is(libc::ENOENT) => Ok(()),
         other => other,
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn sweep(
     rescue: impl FnOnce(BorrowedFd<'_>) -> Result<()>,
 ) -> Result<bool> {
     let dir = match tree::open_dir_at(tmp, name) {
-        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(true),
+        Err(error) if error.is(libc::ENOENT) => return Ok(true),
         other => other?,
     };
     if !tree::try_lock(dir.as_fd(), Lock::Exclusive)? {
@@ -52,7 +52,7 @@ pub(crate) fn is_in_use(tmp: BorrowedFd<'_>, gate: Result<OwnedFd>, name: &str) 
     };
     match held() {
         Ok(held) => held,
-        Err(error) => error.raw_os_error() != Some(libc::ENOENT),
+        Err(error) => !error.is(libc::ENOENT),
     }
 }
 

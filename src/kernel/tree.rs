@@ -167,7 +167,7 @@ fn rename_how(
 pub(crate) fn stat_at(dir: BorrowedFd<'_>, name: impl AsRef<[u8]>) -> Result<Option<Stat>> {
     let name = single(name)?;
     match stat(dir, &name, libc::AT_SYMLINK_NOFOLLOW) {
-        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+        Err(error) if error.is(libc::ENOENT) => Ok(None),
         other => other.map(Some),
     }
 }

@@ -50,7 +50,7 @@ pub(crate) fn filter(v6: bool) -> Result<Option<Filter>> {
         table[..6].copy_from_slice(b"filter");
         table[NAME..NAME + 4].copy_from_slice(&(size as u32).to_ne_bytes());
         match ask(&socket, level, GET_ENTRIES, &mut table) {
-            Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => continue,
+            Err(error) if error.is(libc::EAGAIN) => continue,
             asked => asked?,
         }
         let policy = word(&info, NAME + 4 + 4 * HOOKS + 4 * FORWARD).unwrap_or_default() as usize;

@@ -300,7 +300,7 @@ fn read_answer_with(socket: BorrowedFd<'_>) -> Result<(Answer, Vec<OwnedFd>)> {
     let mut bytes = [0u8; ANSWER_LEN];
     let received = match socket::receive(socket, &mut bytes) {
         // The monitor ended without reading all requests: the kernel reports this once, before the last answer.
-        Err(error) if error.raw_os_error() == Some(libc::ECONNRESET) => socket::receive(socket, &mut bytes),
+        Err(error) if error.is(libc::ECONNRESET) => socket::receive(socket, &mut bytes),
         received => received,
     };
     let (got, fds) = received.map_err(hung_up)?;

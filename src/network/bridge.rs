@@ -166,7 +166,7 @@ impl Bridges {
             // The interface leads nowhere: the network's containers have only each other.
             link::add_nowhere(&mut m, "dummy", name, &alias);
             return match request(m, &what) {
-                Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+                Err(error) if error.is(libc::EOPNOTSUPP) => {
                     let mut m = Messages::new();
                     link::add_nowhere(&mut m, "bridge", name, &alias);
                     request(m, &what)

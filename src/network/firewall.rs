@@ -180,7 +180,7 @@ impl Firewall {
                 list.extend(read_elements(body).iter().map(|element| name_of(&element.key)));
             });
             match asked {
-                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(None),
+                Err(error) if error.is(libc::ENOENT) => return Ok(None),
                 asked => asked?,
             }
             list.sort();

@@ -26,7 +26,7 @@ pub(super) fn find_link(name: &str) -> Result<Option<Link>> {
     let mut found = None;
     let asked = Socket::open(ROUTE)?.dump(&link::get_link(name), |kind, body| found = link::read_link(kind, body));
     match asked {
-        Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(None),
+        Err(error) if error.is(libc::ENODEV) => Ok(None),
         other => other.map(|()| found),
     }
 }

@@ -278,7 +278,7 @@ impl HostPorts {
             }
             match reserve(&at(port)) {
                 Ok(reserved) => return Ok(reserved),
-                Err((_, error)) if error.raw_os_error() == Some(libc::EADDRINUSE) => {}
+                Err((_, error)) if error.is(libc::EADDRINUSE) => {}
                 Err((port, error)) => return Err(refused(&port, &error)),
             }
         }
@@ -350,7 +350,7 @@ fn first_free(
         }
     }
     Err(match failed {
-        Some((port, error)) if error.raw_os_error() == Some(libc::EADDRINUSE) && ours(&port)? => Error::new(
+        Some((port, error)) if error.is(libc::EADDRINUSE) && ours(&port)? => Error::new(
             ErrorKind::Internal,
             format!("Bind for {} failed: port is already allocated", socket_text(&port)),
         ),
@@ -368,9 +368,9 @@ fn reserve(ports: &[Published]) -> std::result::Result<Reserved, (Published, Err
         match port::reserve(i32::from(port.protocol.number()), port.host, port.host_port, port.is_relayed()) {
             Ok(socket) => reserved.push((*port, Some(socket))),
             // A kernel without SCTP: nobody on this host can have such a port.
-            Err(error) if error.raw_os_error() == Some(libc::EPROTONOSUPPORT) => reserved.push((*port, None)),
+            Err(error) if error.is(libc::EPROTONOSUPPORT) => reserved.push((*port, None)),
             // A host without IPv6: `everywhere` is IPv4 there.
-            Err(error) if error.raw_os_error() == Some(libc::EAFNOSUPPORT) && ports.len() > 1 => {}
+            Err(error) if error.is(libc::EAFNOSUPPORT) && ports.len() > 1 => {}
             Err(error) => return Err((*port, error)),
         }
     }

@@ -270,7 +270,7 @@ impl Db {
     /// twice.
     pub(crate) fn write_to_free<T>(&self, flush: Flush, work: impl Fn(&Transaction<'_>) -> Result<T>) -> Result<T> {
         match self.write(flush, &work) {
-            Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => {
+            Err(error) if error.is(libc::ENOSPC) => {
                 let _ = std::fs::remove_file(self.reserve());
                 self.write(flush, work)
             }

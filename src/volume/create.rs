@@ -58,7 +58,7 @@ impl Remover {
         self.db.write(Flush::Durable, |tx| {
             table::delete(tx, name)?;
             match tree::rename_at(self.dirs.volumes.as_fd(), name, staging.dir.as_fd(), name) {
-                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
+                Err(error) if error.is(libc::ENOENT) => Ok(()),
                 other => other,
             }
         })?;

@@ -80,7 +80,7 @@ impl VolumeDirs {
     pub(super) fn publish(&self, name: &str, staging: Option<&Staging<'_>>) -> Result<()> {
         if let Some(staging) = staging {
             match tree::rename_at(staging.dir.as_fd(), name, self.volumes.as_fd(), name) {
-                Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+                Err(error) if error.is(libc::EEXIST) => {}
                 other => {
                     other?;
                     return self.flush();
@@ -88,7 +88,7 @@ impl VolumeDirs {
             }
         }
         match tree::mkdir_at(self.volumes.as_fd(), name, own_mode()) {
-            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+            Err(error) if error.is(libc::EEXIST) => {}
             other => other?,
         }
         let volume = tree::open_dir_at(self.volumes.as_fd(), name)?;
@@ -129,13 +129,13 @@ impl VolumeDirs {
     /// Copies a volume's directory into `to`; answers whether it is there still.
     pub(crate) fn copy_to(&self, name: &str, to: BorrowedFd<'_>, copy: &mut TreeCopy<'_>) -> Result<bool> {
         let volume = match tree::open_dir_at(self.volumes.as_fd(), name) {
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(false),
+            Err(error) if error.is(libc::ENOENT) => return Ok(false),
             volume => volume?,
         };
         tree::mkdir_at(to, name, own_mode())?;
         let made = tree::open_dir_at(to, name)?;
         let data = match tree::open_dir_at(volume.as_fd(), DATA) {
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(true),
+            Err(error) if error.is(libc::ENOENT) => return Ok(true),
             data => data?,
         };
         tree::mkdir_at(made.as_fd(), DATA, 0o755)?;

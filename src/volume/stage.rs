@@ -112,7 +112,7 @@ impl Stager {
     fn fill(&self, row: &VolumeRow, content: &OwnedFd) -> Result<()> {
         let volume = match tree::open_dir_at(self.dirs.volumes.as_fd(), &row.name) {
             // Removed meanwhile: it will be made anew, and empty.
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(()),
+            Err(error) if error.is(libc::ENOENT) => return Ok(()),
             other => other?,
         };
         let data = match options::source(&document(row.options.as_deref())?.unwrap_or_default())? {

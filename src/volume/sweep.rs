@@ -44,7 +44,7 @@ impl Sweeper {
                     let known = std::str::from_utf8(&volume).ok().map(|name| table::get(tx, name)).transpose()?;
                     if known.flatten().is_some() {
                         match tree::rename_at(dir, &volume, self.dirs.volumes.as_fd(), &volume) {
-                            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+                            Err(error) if error.is(libc::EEXIST) => {}
                             other => other?,
                         }
                     }

@@ -49,7 +49,7 @@ fn row<'a>(text: &'a str, user: &str) -> Option<&'a str> {
 fn lines(root: &OwnedFd, path: &str) -> Result<String> {
     let flags = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY;
     let file = match openat2(root.as_fd(), path, flags, 0, IN_ROOT) {
-        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(String::new()),
+        Err(error) if error.is(libc::ENOENT) => return Ok(String::new()),
         file => File::from(file?),
     };
     let failed = |e: std::io::Error| Error::io(format_args!("read {path}"), &e);

@@ -148,7 +148,7 @@ impl Files {
                 0,
                 BENEATH_NO_LINKS,
             ) {
-                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
+                Err(error) if error.is(libc::ENOENT) => {}
                 parent => remove_tree(parent?.as_fd(), name)?,
             }
         }
@@ -230,7 +230,7 @@ impl Put<'_> {
         match &entry.kind {
             Kind::Dir => {
                 match tree::mkdir_at(parent.as_fd(), name, 0o700) {
-                    Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+                    Err(error) if error.is(libc::EEXIST) => {}
                     other => other?,
                 }
                 like(self.owners, tree::open_dir_at(parent.as_fd(), name)?.as_fd(), entry)?;
@@ -314,11 +314,9 @@ impl Put<'_> {
         let mut end = path.len();
         let mut dir = loop {
             match self.open(&path[..end]) {
-                Err(error) if error.raw_os_error() == Some(libc::ENOENT) && end > 0 => {
-                    end = split(&path[..end]).0.len()
-                }
+                Err(error) if error.is(libc::ENOENT) && end > 0 => end = split(&path[..end]).0.len(),
                 // A file stands where the entry's path has a directory.
-                Err(error) if error.raw_os_error() == Some(libc::ENOTDIR) && self.how.no_overwrite_dir_non_dir => {
+                Err(error) if error.is(libc::ENOTDIR) && self.how.no_overwrite_dir_non_dir => {
                     return Err(Error::invalid("unable to overwrite existing non-directory with directory"));
                 }
                 other => break other?,
@@ -326,7 +324,7 @@ impl Put<'_> {
         };
         for name in path[end..].split(|&byte| byte == b'/').filter(|name| !name.is_empty()) {
             match tree::mkdir_at(dir.as_fd(), name, 0o755) {
-                Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+                Err(error) if error.is(libc::EEXIST) => {}
                 other => other?,
             }
             dir = tree::open_dir_at(dir.as_fd(), name)?;
@@ -371,7 +369,7 @@ fn holds_mount(dir: BorrowedFd<'_>, name: &[u8], id: u64) -> Result<bool> {
         }
         if walk.is_dir() {
             match walk.open() {
-                Err(error) if error.raw_os_error() == Some(libc::EXDEV) => return Ok(true),
+                Err(error) if error.is(libc::EXDEV) => return Ok(true),
                 Err(error) => return Err(error),
                 Ok(Some(opened)) => walk.enter(opened)?,
                 Ok(None) => {}
@@ -379,7 +377,7 @@ fn holds_mount(dir: BorrowedFd<'_>, name: &[u8], id: u64) -> Result<bool> {
             continue;
         }
         match tree::open_at(walk.dir()?, walk.name(), libc::O_PATH, 0) {
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
+            Err(error) if error.is(libc::ENOENT) => {}
             Err(error) => return Err(error),
             Ok(place) if mount::mount_id(place.as_fd())? != id => return Ok(true),
             Ok(_) => {}
@@ -399,7 +397,7 @@ fn like(owners: Owners, fd: BorrowedFd<'_>, entry: &Entry) -> Result<()> {
             continue;
         }
         match tree::set_xattr_fd(fd, key, value) {
-            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) && key != "security.capability" => {}
+            Err(error) if error.is(libc::EOPNOTSUPP) && key != "security.capability" => {}
             other => other?,
         }
     }

@@ -75,7 +75,7 @@ impl Files {
     pub(super) fn view(&self, reference: &str, access: Access, op: Option<&Op>) -> Result<(Snapshot, View)> {
         for _ in 0..TURNS {
             match self.view_as_it_is(reference, access, op) {
-                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => op.map_or(Ok(()), Op::check)?,
+                Err(error) if error.is(libc::ESRCH) => op.map_or(Ok(()), Op::check)?,
                 other => return other,
             }
             std::thread::sleep(TURN);
@@ -132,7 +132,7 @@ impl Files {
             (None, _) => root_of(found)?,
             (Some(_), Some(_)) => match root_of(found) {
                 // The mounts of the container are locked together, so the root mount alone cannot be copied.
-                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => tree_of(found)?,
+                Err(error) if error.is(libc::EINVAL) => tree_of(found)?,
                 other => other?,
             },
         };
@@ -183,7 +183,7 @@ impl Files {
             match control.ask(Call::HoldOff, None) {
                 Ok(_) => return Ok(Some(control)),
                 // An older monitor.
-                Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
+                Err(error) if error.is(libc::ENOSYS) => {
                     return Err(Error::conflict(format!(
                         "Container {} is restarting, wait until the container is running",
                         found.row.id
@@ -284,7 +284,7 @@ impl Files {
                 if let Some(at) = place_for(&root, part, &mounted)? {
                     match mount::attach(mounted.as_fd(), at.as_fd()) {
                         // A removal has removed the file meanwhile: treated as a file that does not exist.
-                        Err(error) if part.is_file && error.raw_os_error() == Some(libc::ENOENT) => {}
+                        Err(error) if part.is_file && error.is(libc::ENOENT) => {}
                         other => other?,
                     }
                 }
@@ -313,7 +313,7 @@ impl Part {
             }
             Source::Directory { path, recursive, attributes, .. } => match mount::copy_of(None, path, *recursive) {
                 // A start will make the missing source of a bind, as an empty directory.
-                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+                Err(error) if error.is(libc::ENOENT) => Ok(None),
                 Err(error) => Err(error),
                 Ok(mounted) => {
                     mount::set_private(mounted.as_fd(), more | attributes, true)?;
@@ -337,10 +337,8 @@ fn place_for(root: &OwnedFd, part: &Part, mounted: &OwnedFd) -> Result<Option<Ow
     match openat2(root.as_fd(), &part.target, libc::O_PATH, 0, IN_ROOT) {
         Ok(at) if tree::stat_fd(at.as_fd())?.is_dir() == is_dir => Ok(Some(at)),
         Ok(_) => Ok(None),
-        Err(error) if error.raw_os_error() == Some(libc::ENOENT) && part.is_file => Ok(None),
-        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
-            super::walk::make_place(root, &part.target, is_dir).map(Some)
-        }
+        Err(error) if error.is(libc::ENOENT) && part.is_file => Ok(None),
+        Err(error) if error.is(libc::ENOENT) => super::walk::make_place(root, &part.target, is_dir).map(Some),
         Err(error) => Err(error),
     }
 }

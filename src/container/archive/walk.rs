@@ -120,7 +120,7 @@ pub(super) fn make_place(root: &OwnedFd, path: &str, is_dir: bool) -> Result<Own
             tree::mknod_at(parent.as_fd(), part, libc::S_IFREG | 0o644, (0, 0))
         };
         match made {
-            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+            Err(error) if error.is(libc::EEXIST) => {}
             other => other?,
         }
         so_far = format!("{so_far}/{part}");

@@ -74,7 +74,7 @@ impl Target {
     /// Opens a subdirectory, made if missing.
     pub(super) fn make(&self, name: &str) -> Result<OwnedFd> {
         match tree::mkdir_at(self.dir.as_fd(), name, 0o700) {
-            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+            Err(error) if error.is(libc::EEXIST) => {}
             made => made?,
         }
         tree::open_dir_at(self.dir.as_fd(), name)

@@ -348,7 +348,7 @@ pub(in crate::image) fn stage_written(
         let raw = feeder.end();
         match (written, workers.join(raw)) {
             // Where the pipeline ended early, it knows why.
-            (Err(error), Err(why)) if error.raw_os_error() == Some(libc::EPIPE) => Err(why),
+            (Err(error), Err(why)) if error.is(libc::EPIPE) => Err(why),
             (Err(error), _) => Err(error),
             (Ok(()), staged) => staged,
         }

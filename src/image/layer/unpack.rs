@@ -204,7 +204,7 @@ impl Unpacker<'_> {
         path: Vec<u8>,
     ) -> Result<()> {
         match tree::mkdir_at(parent.fd(), name, 0o755) {
-            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {
+            Err(error) if error.is(libc::EEXIST) => {
                 let there = tree::stat_at(parent.fd(), name)?;
                 if !there.is_some_and(|s| s.is_dir()) {
                     // A directory in the place of a whiteout hides what lies below, as the whiteout did.
@@ -299,7 +299,7 @@ impl Unpacker<'_> {
         }
         let parent = self.parent(parent)?;
         match tree::mknod_at(parent.fd(), hidden, libc::S_IFCHR, (0, 0)) {
-            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => match tree::stat_at(parent.fd(), hidden)? {
+            Err(error) if error.is(libc::EEXIST) => match tree::stat_at(parent.fd(), hidden)? {
                 Some(stat) if stat.is_dir() => set_opaque(&tree::open_dir_at(parent.fd(), hidden)?),
                 _ => Ok(()),
             },
@@ -317,7 +317,7 @@ impl Unpacker<'_> {
         make: impl Fn() -> Result<T>,
     ) -> Result<T> {
         match make() {
-            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {
+            Err(error) if error.is(libc::EEXIST) => {
                 self.put_aside(recorder, parent, name, path)?;
                 make()
             }
@@ -371,7 +371,7 @@ impl Unpacker<'_> {
             match tree::mkdir_at(parent.fd(), &path[begin..end], 0o755) {
                 Ok(()) => {}
                 // A whiteout where a directory is needed gives way; anything else is an error.
-                Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {
+                Err(error) if error.is(libc::EEXIST) => {
                     self.reveal(&parent, &path[begin..end])?;
                 }
                 Err(error) => return Err(error),
@@ -407,7 +407,7 @@ impl Unpacker<'_> {
         let confined = if Wall::ArchiveConfined.stands() { BENEATH_NO_LINKS } else { 0 };
         let parent = match openat2(self.root.as_fd(), path, PARENT, 0, confined) {
             Ok(fd) => Parent { fd: Rc::new(fd), path: Rc::from(path) },
-            Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
+            Err(error) if error.is(libc::ELOOP) => {
                 let fd = openat2(self.root.as_fd(), path, PARENT, 0, IN_ROOT)?;
                 let real = self.real_path(&fd)?;
                 Parent { fd: Rc::new(fd), path: Rc::from(real) }

@@ -75,7 +75,7 @@ pub(crate) fn open_source(path: &Path, kept: &[&Path]) -> Result<OwnedFd> {
     let refused = |why: &str| Error::invalid(format!("SELinux relabeling of {} is not allowed: {why}", path.display()));
     let linked = || refused("the path goes through a symbolic link: name the link's target");
     let source = match openat2(root.as_fd(), path.as_os_str().as_bytes(), flags, 0, links) {
-        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => return Err(linked()),
+        Err(error) if error.is(libc::ELOOP) => return Err(linked()),
         opened => opened?,
     };
     if !Wall::RelabelTargets.stands() {
@@ -133,14 +133,14 @@ fn below(source: BorrowedFd<'_>, label: &str) -> Result<()> {
         let resolve = libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_XDEV;
         match openat2(walk.dir()?, walk.name(), flags, 0, resolve) {
             // The file was removed, or is a mount point now.
-            Err(error) if tree::is_elsewhere(&error) || error.raw_os_error() == Some(libc::EXDEV) => continue,
+            Err(error) if tree::is_elsewhere(&error) || error.is(libc::EXDEV) => continue,
             opened => one(opened?.as_fd(), label)?,
         }
         if walk.is_dir() {
             match walk.open() {
                 Ok(Some(dir)) => walk.enter(dir)?,
                 Ok(None) => {}
-                Err(error) if error.raw_os_error() == Some(libc::EXDEV) => {}
+                Err(error) if error.is(libc::EXDEV) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -154,7 +154,7 @@ fn one(file: BorrowedFd<'_>, label: &str) -> Result<()> {
         return Ok(());
     }
     match tree::set_xattr_of(file, KEY, label.as_bytes()) {
-        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
+        Err(error) if error.is(libc::EOPNOTSUPP) => Ok(()),
         set => set,
     }
 }
