@@ -193,3 +193,79 @@ fn checksum(data: &[u8]) -> u32 {
     }
     !data.iter().fold(!0u32, |crc, &byte| crc >> 8 ^ table[(crc as u8 ^ byte) as usize])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fuzz::inflate;
+
+    fn compressed_by(room: usize, input: &[u8]) -> Vec<u8> {
+        let (mut buffer, mut table, mut out) = (vec![0; room], vec![0; TABLE], Vec::new());
+        let done = compress(input, &mut buffer, &mut table, &mut |bytes| {
+            out.extend_from_slice(bytes);
+            Ok(())
+        });
+        assert_eq!(done, Ok(()));
+        out
+    }
+
+    fn restored(file: &[u8]) -> Vec<u8> {
+        inflate(&file[10..file.len() - 8]).expect("one block of fixed codes")
+    }
+
+    #[test]
+    fn an_empty_file_is_a_header_an_empty_block_and_zeros() {
+        let expected = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(compressed_by(BUFFER, b""), expected);
+    }
+
+    #[test]
+    fn the_checksum_is_that_of_gzip() {
+        assert_eq!(checksum(b"123456789"), 0xcbf4_3926);
+        let file = compressed_by(BUFFER, b"123456789");
+        assert_eq!(file[file.len() - 8..], [0x26, 0x39, 0xf4, 0xcb, 9, 0, 0, 0]);
+    }
+
+    #[test]
+    fn matches_of_every_length_are_restored() {
+        for length in 0..=2 * LONGEST + 2 {
+            let input = [b"-".repeat(length), b"end".to_vec()].concat();
+            assert_eq!(restored(&compressed_by(BUFFER, &input)), input, "{length}");
+        }
+        // The longest one has a code of its own: 3 bits of the block's head, 8 of the literal, 8 + 5 of the match, 7 of the end.
+        assert_eq!(compressed_by(BUFFER, &[b'-'; 1 + LONGEST]).len(), 10 + 4 + 8);
+        let lines = b"{\"log\":\"the same line\\n\",\"stream\":\"stdout\"}\n".repeat(1000);
+        assert!(compressed_by(BUFFER, &lines).len() < lines.len() / 50);
+    }
+
+    #[test]
+    fn matches_reach_to_the_edge_of_the_window_and_not_beyond() {
+        // The table notes each four bytes of the word once, and the zeros in one other place.
+        let word = b"ABCDEFGHIJKL".as_slice();
+        let size = |distance: usize| {
+            let input = [word, &vec![0; distance - word.len()], word].concat();
+            let file = compressed_by(BUFFER, &input);
+            assert_eq!(restored(&file), input, "{distance}");
+            file.len()
+        };
+        assert!(size(WINDOW) < size(WINDOW + 1));
+    }
+
+    #[test]
+    fn every_byte_and_a_small_buffer_give_the_same_file() {
+        let all: Vec<u8> = (0..=255).rev().chain(0..=255).collect();
+        let file = compressed_by(BUFFER, &all);
+        assert_eq!(restored(&file), all);
+        assert_eq!(compressed_by(8, &all), file);
+    }
+
+    #[test]
+    fn the_first_failed_write_is_the_answer() {
+        let (mut buffer, mut table, mut count) = (vec![0; 8], vec![0; TABLE], 0);
+        let done = compress(&[7; 4000], &mut buffer, &mut table, &mut |_| {
+            count += 1;
+            if count == 2 { Err(28) } else { Ok(()) }
+        });
+        assert_eq!((done, count), (Err(28), 2));
+    }
+}

@@ -307,7 +307,7 @@ fn crc(data: &[u8]) -> u32 {
 }
 
 /// One block of fixed codes, by RFC 1951.
-fn inflate(data: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn inflate(data: &[u8]) -> Option<Vec<u8>> {
     let mut at = 0;
     let mut bit = || {
         let bit = data.get(at / 8)? >> (at % 8) & 1;
