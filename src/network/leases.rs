@@ -4,7 +4,7 @@ use super::endpoint::doc::Lease;
 use super::endpoint::store::{EndpointStore, read};
 use super::pending_leases::{PendingLease, PendingLeases, of_killed};
 use super::register::Register;
-use super::spec::Network;
+use super::spec::{AddressDriver, Network};
 use super::subnet::Subnet;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{EndpointSettings, IpamPool, StringMap};
@@ -50,9 +50,9 @@ pub(crate) struct Leases {
 impl Leases {
     /// The address plugin of a network; `None`: the network has none.
     pub(super) fn plugin(&self, network: &Network) -> Result<Option<Plugin>> {
-        match network.spec.ipam.driver.as_str() {
-            "" | "default" | "null" => Ok(None),
-            name => self.plugins.find(name, "IpamDriver").map(Some),
+        match network.address_driver() {
+            AddressDriver::Engine | AddressDriver::Null => Ok(None),
+            AddressDriver::Plugin(name) => self.plugins.find(name, "IpamDriver").map(Some),
         }
     }
 
@@ -157,10 +157,8 @@ impl Leases {
 
     /// Gives addresses back; answers whether the plugin answered, or is not there.
     pub(super) fn give_back_with(&self, plugins: &Plugins, network: &Network, leases: &[Lease]) -> bool {
-        if leases.is_empty() || matches!(network.spec.ipam.driver.as_str(), "" | "default" | "null") {
-            return true;
-        }
-        let ipam = match plugins.find(&network.spec.ipam.driver, "IpamDriver") {
+        let (AddressDriver::Plugin(name), false) = (network.address_driver(), leases.is_empty()) else { return true };
+        let ipam = match plugins.find(name, "IpamDriver") {
             Ok(ipam) => ipam,
             Err(error) => return !is_silent(&error),
         };
@@ -188,8 +186,9 @@ impl Leases {
             leases.extend(read(&row)?.leases);
         }
         for one in pending.iter().rev() {
-            let written =
-                |network: &&Network| network.spec.ipam.driver == one.plugin && network.spec.pools.contains(&one.pool);
+            let written = |network: &&Network| {
+                network.address_driver() == AddressDriver::Plugin(&one.plugin) && network.spec.pools.contains(&one.pool)
+            };
             let network = networks.iter().find(written);
             let bare = one.address.split('/').next().unwrap_or_default();
             let of_network = network.is_some_and(|network| {

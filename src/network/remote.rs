@@ -12,7 +12,7 @@ use super::links::find_link;
 use super::pending_leases::PendingLeases;
 use super::ports::parse as parse_port;
 use super::register::Register;
-use super::spec::Network;
+use super::spec::{AddressDriver, Network};
 use super::subnet::Subnet;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Bindings;
@@ -98,7 +98,7 @@ impl RemoteDrivers {
             let answer: Capabilities = self.plugin(network)?.call("NetworkDriver.GetCapabilities", &Value::Null)?;
             network.spec.scope = if answer.scope == "global" { answer.scope } else { String::new() };
         }
-        if network.spec.ipam.driver == "null" && !network.is_remote() {
+        if network.address_driver() == AddressDriver::Null && !network.is_remote() {
             return Err(Error::internal_as_dockerd("network", "ipv4 pool is empty"));
         }
         let Some(ipam) = self.leases.plugin(network)? else { return Ok(()) };
@@ -123,7 +123,7 @@ impl RemoteDrivers {
                 "AuxAddresses": pool.auxiliary_addresses,
             }));
         }
-        if network.spec.ipam.driver == "null" {
+        if network.address_driver() == AddressDriver::Null {
             data.entry(false).or_default().push(json!({ "AddressSpace": "null", "Pool": "0.0.0.0/0", "Gateway": "" }));
         }
         let body = json!({

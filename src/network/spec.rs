@@ -73,8 +73,28 @@ impl Network {
 
     /// Whether the network's addresses come from a plugin, or from its driver.
     pub(super) fn has_foreign_addresses(&self) -> bool {
-        !matches!(self.spec.ipam.driver.as_str(), "" | "default")
+        self.address_driver() != AddressDriver::Engine
     }
+
+    /// The IPAM driver.
+    pub(super) fn address_driver(&self) -> AddressDriver<'_> {
+        match self.spec.ipam.driver.as_str() {
+            "" | "default" => AddressDriver::Engine,
+            "null" => AddressDriver::Null,
+            name => AddressDriver::Plugin(name),
+        }
+    }
+}
+
+/// Gives a network its addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AddressDriver<'a> {
+    /// The engine itself: `default`.
+    Engine,
+    /// `null`: the network has no addresses, or its own driver gives them.
+    Null,
+    /// A plugin, by its name.
+    Plugin(&'a str),
 }
 
 /// The name that a network mode means.
