@@ -87,7 +87,7 @@ impl Creator {
     /// The spec of the container `id` for a request, and warnings for the client. Makes nothing yet.
     fn resolve_new(&self, id: &str, body: &CreateBody) -> Result<(Spec, Vec<String>)> {
         let defaults = self.defaults();
-        spec::validate(body, &defaults)?;
+        let checked = spec::validate(body, &defaults)?;
         super::links::check(body)?;
         spec::sources_are_there(&body.host_config)?;
         let (image_id, view) = match body.config.image.as_str() {
@@ -97,7 +97,7 @@ impl Creator {
         };
         let image = ImageView { id: image_id, architecture: view.architecture, config: view.config };
         let inherited = self.mounts.inherited(&body.host_config)?;
-        let (mut spec, warnings) = spec::resolve(body, &image, id, &inherited, &defaults)?;
+        let (mut spec, warnings) = spec::resolve(&checked, &image, id, &inherited)?;
         #[cfg(feature = "attacks")]
         if self.images.catalog.asks_for_rights(&spec.image_id)? {
             spec.host_config = spec.host_config.changed(|host| host.privileged = true)?;
@@ -300,7 +300,7 @@ impl Creator {
             Users::Host if found.spec.host_config.modes().userns != UsernsMode::Host => None,
             Users::Host | Users::Undecided => defaults.remap,
         };
-        spec::validate(&body, &defaults)?;
+        let checked = spec::validate(&body, &defaults)?;
         super::links::check(&body)?;
         let image = spec::ImageView {
             id: found.row.image_id.clone(),
@@ -313,7 +313,7 @@ impl Creator {
             inherited.retain(|other| other.target != mount.target);
             inherited.push(mount);
         }
-        let (changed, _) = spec::resolve(&body, &image, &found.row.id, &inherited, &defaults)?;
+        let (changed, _) = spec::resolve(&checked, &image, &found.row.id, &inherited)?;
         // As dockerd treats a configuration that came with a start.
         let host_config = changed.host_config.changed(|host| {
             for list in [&mut host.dns, &mut host.dns_search, &mut host.dns_options] {

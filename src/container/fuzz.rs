@@ -22,7 +22,8 @@ pub(crate) fn create(data: &[u8]) {
     };
     let config = ContainerConfig { cmd: Some(vec!["sh".into()]), ..ContainerConfig::default() };
     let image = ImageView { id: format!("sha256:{}", "0".repeat(64)), architecture: "amd64".into(), config };
-    let Ok((spec, _)) = spec::resolve(&body, &image, &"0123456789abcdef".repeat(4), &[], &defaults) else { return };
+    let Ok(checked) = spec::validate(&body, &defaults) else { return };
+    let Ok((spec, _)) = spec::resolve(&checked, &image, &"0123456789abcdef".repeat(4), &[]) else { return };
     let text = serde_json::to_string(&spec).expect("a spec can be stored");
     let again: Spec = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{text}: {e}"));
     assert_eq!(serde_json::to_string(&again).expect("JSON"), text);

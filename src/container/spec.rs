@@ -194,10 +194,16 @@ pub(crate) fn over(config: &ContainerConfig, below: &ContainerConfig) -> Contain
     merge::merge(config, below)
 }
 
+/// A request that [`validate`] has checked, with the defaults that it was checked under.
+pub(crate) struct Checked<'a> {
+    request: &'a CreateBody,
+    defaults: &'a Defaults,
+}
+
 /// Checks a request as far as that is possible without its image.
 ///
 /// dockerd reports these mistakes even if the image is missing too, so a create calls this first.
-pub(crate) fn validate(request: &CreateBody, defaults: &Defaults) -> Result<()> {
+pub(crate) fn validate<'a>(request: &'a CreateBody, defaults: &'a Defaults) -> Result<Checked<'a>> {
     if request.config == ContainerConfig::default() {
         return Err(Error::invalid("Config cannot be empty in order to create a container"));
     }
@@ -210,21 +216,21 @@ pub(crate) fn validate(request: &CreateBody, defaults: &Defaults) -> Result<()> 
     cgroup::check(&mut request.host_config.resources.clone(), &defaults.host, RequestKind::ForNew)
         .map_err(|error| error.below("HostConfig"))?;
     mount_requests::mounts(&request.config, &request.host_config, &[])?;
-    volumes_from(&request.host_config).map(drop)
+    volumes_from(&request.host_config)?;
+    Ok(Checked { request, defaults })
 }
 
 /// Decides the spec of the container `id`: the document to store, and warnings for the client. `inherited` are the
 /// mounts that VolumesFrom names, as [`taken_over`] gives them.
 ///
-/// Errors: every mistake in the request that shows without a look at the host.
+/// Errors: every other mistake that shows without a look at the host.
 pub(crate) fn resolve(
-    request: &CreateBody,
+    checked: &Checked<'_>,
     image: &ImageView,
     id: &str,
     inherited: &[Mount],
-    defaults: &Defaults,
 ) -> Result<(Spec, Vec<String>)> {
-    validate(request, defaults)?;
+    let Checked { request, defaults } = *checked;
     let mut config = merge::merge(&request.config, &image.config);
     check::merged(&config)?;
     let (path, args) = merge::command(&mut config)?;

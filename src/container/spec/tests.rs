@@ -34,8 +34,12 @@ fn body(mut extra: Value) -> CreateBody {
     serde_json::from_value(body).unwrap()
 }
 
+fn checked_spec(request: &CreateBody, image: &ImageView, defaults: &Defaults) -> Result<(Spec, Vec<String>)> {
+    resolve(&validate(request, defaults)?, image, ID, &[])
+}
+
 fn try_create(extra: Value) -> Result<(Spec, Vec<String>)> {
-    resolve(&body(extra), &image(json!({})), ID, &[], &defaults())
+    checked_spec(&body(extra), &image(json!({})), &defaults())
 }
 
 fn create(extra: Value) -> Spec {
@@ -289,7 +293,7 @@ fn mistakes_in_the_configuration() {
     assert!(try_create(json!({"Hostname": long})).is_err());
     assert_eq!(create(json!({"Hostname": &long[..63]})).config.hostname, &long[..63]);
     let empty = CreateBody { host_config: host(json!({"Memory": 1})), ..CreateBody::default() };
-    let error = resolve(&empty, &image(json!({"Cmd": ["a"]})), ID, &[], &defaults()).unwrap_err();
+    let error = checked_spec(&empty, &image(json!({"Cmd": ["a"]})), &defaults()).unwrap_err();
     assert_eq!(error.message(), "Config cannot be empty in order to create a container");
 }
 
@@ -297,7 +301,7 @@ fn mistakes_in_the_configuration() {
 fn host_names_of_old_requests_are_one_word() {
     let check = |name: &str| {
         let old = CreateBody { any_hostname: true, ..body(json!({"Hostname": name})) };
-        let resolved = resolve(&old, &image(json!({})), ID, &[], &defaults());
+        let resolved = checked_spec(&old, &image(json!({})), &defaults());
         resolved.map(|_| ()).map_err(|error| error.message().to_owned())
     };
     for good in ["my_host", "-bad", "a..b", &"h".repeat(64)] {
@@ -478,7 +482,7 @@ fn limits_that_the_host_cannot_set_are_dropped_with_a_warning() {
         "BlkioWeightDevice": [{"Path": "/dev/vda", "Weight": 50}], "BlkioDeviceReadBps": [{"Path": "/a", "Rate": 1}],
         "BlkioDeviceWriteBps": [{"Path": "/a", "Rate": 1}], "BlkioDeviceReadIOps": [{"Path": "/a", "Rate": 1}],
         "BlkioDeviceWriteIOps": [{"Path": "/a", "Rate": 1}]}}));
-    let (spec, warnings) = resolve(&body, &image(json!({})), ID, &[], &poor).unwrap();
+    let (spec, warnings) = checked_spec(&body, &image(json!({})), &poor).unwrap();
     let not = |what: &str| format!("Your kernel does not support {what}");
     let mounted = "or the cgroup is not mounted.";
     let expected = vec![
@@ -521,7 +525,7 @@ fn swap_alone_may_be_missing() {
     let mut defaults = defaults();
     defaults.host.swap_limit = false;
     let body = body(json!({"HostConfig": {"Memory": 8 << 20}}));
-    let (spec, warnings) = resolve(&body, &image(json!({})), ID, &[], &defaults).unwrap();
+    let (spec, warnings) = checked_spec(&body, &image(json!({})), &defaults).unwrap();
     assert_eq!(spec.host_config.resources.memory_swap, -1);
     assert_eq!(warnings.len(), 1);
     assert!(warnings[0].ends_with("Memory limited without swap."), "{warnings:?}");
@@ -552,13 +556,12 @@ fn entrypoint_and_command() {
         (json!({"Entrypoint": "e e", "Cmd": "sleep 1"}), json!(["e e", "sleep 1"])),
     ];
     for (user, runs) in rows {
-        let (spec, _) = resolve(&body(user.clone()), &image(both.clone()), ID, &[], &defaults()).unwrap();
+        let (spec, _) = checked_spec(&body(user.clone()), &image(both.clone()), &defaults()).unwrap();
         let mut words = vec![spec.path];
         words.extend(spec.args);
         assert_eq!(json!(words), runs, "{user}");
     }
-    let error =
-        resolve(&body(json!({"Entrypoint": [""], "Cmd": null})), &image(both), ID, &[], &defaults()).unwrap_err();
+    let error = checked_spec(&body(json!({"Entrypoint": [""], "Cmd": null})), &image(both), &defaults()).unwrap_err();
     assert_eq!(error.message(), "No command specified");
 }
 
@@ -569,7 +572,7 @@ fn everything_else_of_the_image() {
         "ExposedPorts": {"80/tcp": {}, "1/udp": {}}, "Env": ["A=i", "B=i", "C"], "Labels": {"a": "i", "b": "i"},
         "Volumes": {"/iv": {}}, "Healthcheck": {"Test": ["CMD", "i"], "Retries": 3}}));
     let user = json!({"ExposedPorts": {"80/tcp": {}, "9/tcp": {}}, "Env": ["B=u", "D", "A"], "Labels": {"b": "u"}});
-    let (spec, warnings) = resolve(&body(user), &image, ID, &[], &defaults()).unwrap();
+    let (spec, warnings) = checked_spec(&body(user), &image, &defaults()).unwrap();
     let config = &spec.config;
     assert_eq!((config.user.as_str(), config.working_dir.as_str(), config.stop_signal.as_str()), ("iu", "/x", "INT"));
     assert_eq!(config.env, Some(strings(&["B=u", "D", "A", "C"])));
@@ -581,20 +584,20 @@ fn everything_else_of_the_image() {
     assert_eq!(warnings.len(), 0, "{warnings:?}");
     assert_eq!((spec.mounts[0].target.as_str(), spec.mounts[0].anonymous), ("/iv", true));
     let own = json!({"User": "u", "WorkingDir": "/w/", "StopSignal": 10, "Healthcheck": {"Test": ["NONE"]}});
-    let (spec, warnings) = resolve(&body(own), &image, ID, &[], &defaults()).unwrap();
+    let (spec, warnings) = checked_spec(&body(own), &image, &defaults()).unwrap();
     assert_eq!((spec.config.user.as_str(), spec.config.working_dir.as_str()), ("u", "/w"));
     assert_eq!(stop_signal(&spec.config), 10);
     let health = spec.config.healthcheck.unwrap();
     assert_eq!((health.test, health.retries), (strings(&["NONE"]), 3));
     assert_eq!(warnings.len(), 0, "{warnings:?}");
     for hostile in [json!({"User": "a\nb"}), json!({"Env": ["A=\u{0}"]}), json!({"Entrypoint": ["\u{0}"]})] {
-        assert!(resolve(&body(json!({})), &self::image(hostile.clone()), ID, &[], &defaults()).is_err(), "{hostile}");
+        assert!(checked_spec(&body(json!({})), &self::image(hostile.clone()), &defaults()).is_err(), "{hostile}");
     }
     let nameless = self::image(json!({"Env": ["", "=x", "A=1"]}));
-    let (spec, _) = resolve(&body(json!({})), &nameless, ID, &[], &defaults()).unwrap();
+    let (spec, _) = checked_spec(&body(json!({})), &nameless, &defaults()).unwrap();
     assert_eq!(environment(&spec, "h", &[])[2..], ["A=1"]);
     let relative = self::image(json!({"WorkingDir": "rel"}));
-    assert!(resolve(&body(json!({})), &relative, ID, &[], &defaults()).is_err());
+    assert!(checked_spec(&body(json!({})), &relative, &defaults()).is_err());
 }
 
 #[test]
@@ -982,7 +985,7 @@ fn log_configuration() {
     defaults.log_options = [("max-size".to_owned(), "1k".to_owned())].into();
     let of = |config: Value| {
         let body = body(json!({"HostConfig": {"LogConfig": config}}));
-        let spec = resolve(&body, &image(json!({})), ID, &[], &defaults).unwrap().0;
+        let spec = checked_spec(&body, &image(json!({})), &defaults).unwrap().0;
         log_options(&spec.host_config.log_config).unwrap().driver
     };
     let file = |max_size, max_file| LogDriver::JsonFile { max_size, max_file, compress: false };
@@ -1005,7 +1008,7 @@ fn log_configuration() {
     assert_eq!(of(json!({"Type": "syslog", "Config": bounds})), delivered(1_000_000, 1, false, false));
     defaults.log_driver = "none".into();
     let body = body(json!({"HostConfig": {"LogConfig": {"Type": "json-file"}}}));
-    let spec = resolve(&body, &image(json!({})), ID, &[], &defaults).unwrap().0;
+    let spec = checked_spec(&body, &image(json!({})), &defaults).unwrap().0;
     assert_eq!(log_options(&spec.host_config.log_config).unwrap().driver, file(None, 1));
 }
 
