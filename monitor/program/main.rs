@@ -73,6 +73,7 @@ mod fd;
 #[allow(dead_code)]
 #[path = "../src/filter.rs"]
 mod filter;
+mod foreign_proc;
 #[path = "../src/framed.rs"]
 mod framed;
 #[path = "../src/group_list.rs"]
@@ -106,7 +107,6 @@ mod open_set;
 #[allow(dead_code)]
 #[path = "../src/ops.rs"]
 mod ops;
-mod foreign_proc;
 mod outputs;
 mod overlay;
 #[path = "../src/owners.rs"]
@@ -146,6 +146,7 @@ mod streams;
 mod subjects;
 #[path = "../src/successors.rs"]
 mod successors;
+#[allow(dead_code)]
 #[path = "../src/text.rs"]
 mod text;
 #[path = "../src/timers.rs"]
