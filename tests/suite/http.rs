@@ -165,7 +165,7 @@ fn parameters_of_requests_are_obeyed() {
     let script =
         "trap '' TERM; trap 'echo hup' HUP; echo x >/written; echo one; echo two >&2; while :; do sleep 0.05; done";
     let log = json!({ "Type": "json-file", "Config": { "labels": "kind" } });
-    // Its own time for a stop is longer than any request may last: `t` must count.
+    // The container's own time for a stop is longer than any request may last: `t` must count.
     let config = json!({ "Labels": { "kind": "asked" }, "StopTimeout": 3600,
                          "HostConfig": { "LogConfig": log, "Binds": ["/anonymous"] } });
     for (name, script) in [("older", "true"), ("asked", script), ("newer", "true")] {
