@@ -10,7 +10,7 @@
 # make test-oci the validation programs of the OCI runtime tools (a Go module) over the launch path
 # make attacks every defence switched off in turn: its test must turn red (WALLS="name ..." for some)
 # make bench   the table beside crun, runc and dockerd (needs root); BENCH=--quick: fewer rounds
-# make guide   the guide (docs/guide) as a book in target/guide; installs mdbook into target/tools if it is missing
+# make guide   the guide (docs/guide), with the pages of docs/ that it links to, as a book in target/guide; installs mdbook into target/tools if it is missing
 # make lint    formatting, clippy, shell scripts
 # make install PREFIX=/usr/local DESTDIR=    the libraries, the header, coracle.pc, the command, its manual pages and completions
 #
