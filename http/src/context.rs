@@ -9,6 +9,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How the router answers.
+///
+/// ```no_run
+/// use coracle_http::{ApiVersion, Router, RouterOptions};
+///
+/// # fn main() -> coracle::Result<()> {
+/// let options = RouterOptions {
+///     api_cors_header: Some("https://panel.example.org".into()),
+///     max_api_version: ApiVersion::SPECIFIED,
+/// };
+/// let router = Router::with(coracle::Engine::open("/var/lib/app")?, options);
+/// # drop(router);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct RouterOptions {
     /// The value of `Access-Control-Allow-Origin`; absent or empty: no cross-origin header is sent.

@@ -10,6 +10,19 @@ use crate::versions::Version;
 use coracle::Engine;
 
 /// The API of one engine. Clones share it.
+///
+/// ```no_run
+/// use coracle_http::{ReplyBody, Router};
+///
+/// # fn main() -> coracle::Result<()> {
+/// let router = Router::new(coracle::Engine::open("/var/lib/app")?);
+/// let reply = router.request("GET", "/v1.24/containers/json?all=1", &[], Vec::new(), None)?;
+/// if let ReplyBody::Bytes(json) = reply.body {
+///     println!("{} {}", reply.status, String::from_utf8_lossy(&json));
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Router(Context);
 

@@ -16,6 +16,18 @@ use std::str::FromStr;
 ///
 /// 1.18 to 1.24 are the contract, which the specification describes. Later versions are answered as a courtesy to newer
 /// clients.
+///
+/// ```
+/// use coracle_http::ApiVersion;
+///
+/// # fn main() -> coracle::Result<()> {
+/// let newest: ApiVersion = "1.40".parse()?;
+/// assert!(ApiVersion::SPECIFIED < newest && newest < ApiVersion::NEWEST);
+/// assert_eq!(newest.to_string(), "1.40");
+/// assert!("1.17".parse::<ApiVersion>().is_err());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ApiVersion(u64);
 

@@ -78,6 +78,17 @@ impl Default for Limits {
 }
 
 /// How a server serves.
+///
+/// ```no_run
+/// use coracle_http::{Limits, RequestLog, ServerOptions};
+///
+/// let options = ServerOptions {
+///     limits: Limits { connections: 64, ..Limits::default() },
+///     log: Some(RequestLog::new(|request| eprintln!("{request}"))),
+///     ..ServerOptions::default()
+/// };
+/// # drop(options);
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct ServerOptions {
     /// Bounds.
@@ -95,6 +106,22 @@ pub struct ServerOptions {
 }
 
 /// A server: bound, and serving once [`Server::run`] is called.
+///
+/// ```no_run
+/// use coracle_http::{Router, Server, ServerOptions};
+/// use std::time::Duration;
+///
+/// # fn main() -> coracle::Result<()> {
+/// let router = Router::new(coracle::Engine::open("/var/lib/app")?);
+/// let server = Server::bind(router, &["unix:///run/app.sock".parse()?], ServerOptions::default())?;
+/// let handle = server.handle();
+/// let serving = std::thread::spawn(move || server.run());
+/// // At the end of the program: answers under way have ten seconds.
+/// handle.shutdown(Duration::from_secs(10));
+/// # drop(serving);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Server {
     listeners: Vec<Listener>,
     shared: Arc<Shared>,

@@ -20,6 +20,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How a server proves who it is, and which clients it takes. TLS 1.2 and 1.3.
+///
+/// ```no_run
+/// use coracle_http::{Router, Server, ServerOptions, Tls};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let file = |name: &str| std::fs::read(format!("/etc/app/tls/{name}.pem"));
+/// let tls = Tls::mutual(&file("clients-ca")?, &file("server")?, &file("server-key")?)?;
+/// let options = ServerOptions { tls: Some(tls), ..ServerOptions::default() };
+///
+/// let router = Router::new(coracle::Engine::open("/var/lib/app")?);
+/// Server::bind(router, &["tcp://192.0.2.7:2376".parse()?], options)?.run();
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Tls(Arc<ServerConfig>);
 
