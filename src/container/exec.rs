@@ -57,8 +57,8 @@ impl Execs {
         decide(Verb::Exec, &found)?;
         self.sweep_execs();
         let id = new_exec_id(&found.row.id)?;
-        let kept = ExecRecord { container: found.row.id.clone(), config: config.clone() };
-        let text = serde_json::to_vec(&kept).map_err(|e| Error::internal(format!("write an exec instance: {e}")))?;
+        let record = ExecRecord { container: found.row.id.clone(), config: config.clone() };
+        let text = serde_json::to_vec(&record).map_err(|e| Error::internal(format!("write an exec instance: {e}")))?;
         let path = self.exec_records.exec_path(&id);
         std::fs::write(&path, text).map_err(|e| Error::io(format_args!("write {}", path.display()), &e))?;
         // A removal deletes the row first, then the exec instances that it sees.
@@ -75,7 +75,7 @@ impl Execs {
         size: (u16, u16),
         op: Option<&Op>,
     ) -> Result<RunningExec> {
-        let ExecRecord { container, config } = self.exec_records.kept(id)?;
+        let ExecRecord { container, config } = self.exec_records.record(id)?;
         let found = self.finder.find(&container)?;
         decide(Verb::Exec, &found)?;
         let state_file = self.exec_records.claim_exec(id)?;
@@ -115,7 +115,7 @@ impl Execs {
 
     /// Everything about an exec instance.
     pub(crate) fn exec_inspect(&self, id: &str) -> Result<ExecDetail> {
-        let ExecRecord { container, config } = self.exec_records.kept(id)?;
+        let ExecRecord { container, config } = self.exec_records.record(id)?;
         let state = self.exec_records.exec_state(id);
         let live = self.finder.find(&container).ok().filter(|found| found.now.is_live());
         let monitor = live.as_ref().map(|found| found.now.state.monitor_pid);
@@ -146,14 +146,14 @@ impl Execs {
 
     /// Records that a user typed the detach keys.
     pub(crate) fn exec_detached(&self, id: &str) -> Result<()> {
-        let found = self.finder.find(&self.exec_records.kept(id)?.container)?;
+        let found = self.finder.find(&self.exec_records.record(id)?.container)?;
         self.register.event(&found, "exec_detach", &[("execID", id)])
     }
 
     /// Sets the terminal size of an exec's process.
     pub(crate) fn exec_resize(&self, id: &str, rows: u16, cols: u16) -> Result<()> {
-        let kept = self.exec_records.kept(id)?;
-        let found = self.finder.find(&kept.container)?;
+        let record = self.exec_records.record(id)?;
+        let found = self.finder.find(&record.container)?;
         let pid = self.exec_inspect(id)?.pid;
         if pid == 0 {
             return Err(Error::not_found(format!("No such exec instance: {id}")));

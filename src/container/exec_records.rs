@@ -31,7 +31,7 @@ impl ExecRecords {
         self.places.claim.run.join("x").join(format!("{id}.state"))
     }
 
-    pub(super) fn kept(&self, id: &str) -> Result<ExecRecord> {
+    pub(super) fn record(&self, id: &str) -> Result<ExecRecord> {
         let known = id.len() == 64 && id.bytes().all(|b| b.is_ascii_hexdigit());
         let text = known.then(|| std::fs::read(self.exec_path(id)).ok()).flatten();
         let text = text.ok_or_else(|| Error::not_found(format!("No such exec instance: {id}")))?;
@@ -40,7 +40,7 @@ impl ExecRecords {
 
     /// The configuration of an exec instance.
     pub(crate) fn exec_config(&self, id: &str) -> Result<ExecConfig> {
-        self.kept(id).map(|kept| kept.config)
+        self.record(id).map(|record| record.config)
     }
 
     /// Claims the single start of an exec instance: the start that creates the state file has it.
@@ -48,7 +48,7 @@ impl ExecRecords {
         let path = self.exec_state_path(id);
         match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path) {
             // The container may have been removed after the instance was read.
-            Ok(file) => self.kept(id).map(|_| file).inspect_err(|_| drop(std::fs::remove_file(&path))),
+            Ok(file) => self.record(id).map(|_| file).inspect_err(|_| drop(std::fs::remove_file(&path))),
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
                 let running = self.exec_state(id).is_some_and(|state| state.phase == 1);
                 let what = if running { "is already running" } else { "has already run" };
@@ -80,7 +80,7 @@ impl ExecRecords {
     /// Removes the exec instances of a removed container.
     pub(super) fn forget_execs(&self, container: &str) -> Result<()> {
         for id in self.execs_of(container)? {
-            if self.kept(&id).is_ok_and(|kept| kept.container == container) {
+            if self.record(&id).is_ok_and(|record| record.container == container) {
                 self.forget_exec(&id);
             }
         }
