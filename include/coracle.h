@@ -298,9 +298,12 @@ const char *coracle_build_info(void);
 /**
  * Returns whether this library has a feature: 1 or 0.
  *
- * The names of 0.1: "archives", "build", "containers", "events", "exec", "heartbeat", "http", "http-serve", "images",
- * "import-docker", "io-direct", "lenient", "logs", "networks", "nonblock", "registry", "root-copy", "stats", "tls",
- * "update", "verify", "volumes", "wait". NULL and other names answer 0. A name stays as long as the feature.
+ * The names of 0.1:
+ * "archives", "build", "containers", "ephemeral", "events", "exec", "explain", "heartbeat",
+ * "host-report", "http", "http-serve", "images", "import-docker", "io-direct", "leases", "lenient",
+ * "log-delivery", "logs", "metrics", "networks", "nonblock", "registry", "root-copy", "stats",
+ * "tls", "update", "verify", "volumes", "wait".
+ * NULL and other names answer 0. A name stays as long as the feature.
  *
  * Threads: any. Blocks: no. Since: 0.1.
  */
@@ -336,10 +339,10 @@ typedef void (*coracle_log_fn)(void *user, int32_t level, const char *target, co
  *
  * The library never prints; without a sink its messages are lost. Error: defects that it caught. Warn: what was put right or
  * given up (killed monitors, locks that another call holds too long). Info: opens, starts, stops, pulls, builds, sweeps, each
- * with its duration, a container's with " container=ID". Debug: the step and the error number of a failing start, the
- * networks of a start. The target is the part of the engine. `fn` NULL removes the sink. `drop`, where given, is called with
- * `user` once, when the sink was replaced and no call of it is left. This is the only state that engines share, and
- * the only callback that comes on other threads than the caller's.
+ * with its duration, a container's with " container=ID"; further attempts at a registry, with the reason. Debug: the step and
+ * the error number of a failing start, the networks of a start. The target is the part of the engine. `fn` NULL removes the
+ * sink. `drop`, where given, is called with `user` once, when the sink was replaced and no call of it is left. This is the only
+ * state that engines share, and the only callback that comes on other threads than the caller's.
  *
  * Errors: EINVALID (level).
  *

@@ -33,6 +33,7 @@ mod error_object;
 mod event;
 mod exec;
 mod failure;
+mod features;
 mod handle;
 mod http;
 mod image;

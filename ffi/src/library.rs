@@ -2,6 +2,7 @@
 
 use crate::entry::enter;
 use crate::failure::Failure;
+use crate::features::FEATURES;
 use crate::types::*;
 use crate::{arg, log};
 use libc::{c_char, c_void};
@@ -69,9 +70,9 @@ pub unsafe extern "C" fn coracle_build_info() -> *const c_char {
 
 /// Returns whether this library has a feature: 1 or 0.
 ///
-/// The names of 0.1: "archives", "build", "containers", "events", "exec", "heartbeat", "http", "http-serve", "images",
-/// "import-docker", "io-direct", "lenient", "logs", "networks", "nonblock", "registry", "root-copy", "stats", "tls",
-/// "update", "verify", "volumes", "wait". NULL and other names answer 0. A name stays as long as the feature.
+/// The names of 0.1:
+/// @FEATURES@.
+/// NULL and other names answer 0. A name stays as long as the feature.
 ///
 /// Threads: any. Blocks: no. Since: 0.1.
 #[unsafe(no_mangle)]
@@ -79,32 +80,6 @@ pub unsafe extern "C" fn coracle_has_feature(name: *const c_char) -> i32 {
     let known = arg::optional_text(name, "name").ok().flatten().is_some_and(|name| FEATURES.contains(&name));
     known.into()
 }
-
-const FEATURES: [&str; 23] = [
-    "archives",
-    "build",
-    "containers",
-    "events",
-    "exec",
-    "heartbeat",
-    "http",
-    "http-serve",
-    "images",
-    "import-docker",
-    "io-direct",
-    "lenient",
-    "logs",
-    "networks",
-    "nonblock",
-    "registry",
-    "root-copy",
-    "stats",
-    "tls",
-    "update",
-    "verify",
-    "volumes",
-    "wait",
-];
 
 /// Gets a code's name, such as "NOT_FOUND" for CORACLE_ENOT_FOUND; "UNKNOWN" for a foreign number. Borrowed, valid for ever.
 ///
@@ -152,10 +127,10 @@ pub unsafe extern "C" fn coracle_free(p: *mut c_void) {
 ///
 /// The library never prints; without a sink its messages are lost. Error: defects that it caught. Warn: what was put right or
 /// given up (killed monitors, locks that another call holds too long). Info: opens, starts, stops, pulls, builds, sweeps, each
-/// with its duration, a container's with " container=ID". Debug: the step and the error number of a failing start, the
-/// networks of a start. The target is the part of the engine. `fn` NULL removes the sink. `drop`, where given, is called with
-/// `user` once, when the sink was replaced and no call of it is left. This is the only state that engines share, and
-/// the only callback that comes on other threads than the caller's.
+/// with its duration, a container's with " container=ID"; further attempts at a registry, with the reason. Debug: the step and
+/// the error number of a failing start, the networks of a start. The target is the part of the engine. `fn` NULL removes the
+/// sink. `drop`, where given, is called with `user` once, when the sink was replaced and no call of it is left. This is the only
+/// state that engines share, and the only callback that comes on other threads than the caller's.
 ///
 /// Errors: EINVALID (level).
 ///
@@ -188,4 +163,30 @@ const fn number(text: &str) -> u32 {
 
 fn static_text(text: &'static str) -> *const c_char {
     CStr::from_bytes_until_nul(text.as_bytes()).unwrap_or(c"").as_ptr()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CString;
+
+    fn has(name: &str) -> i32 {
+        let name = CString::new(name).expect("a name");
+        // SAFETY: a text with an end that lives over the call.
+        unsafe { coracle_has_feature(name.as_ptr()) }
+    }
+
+    #[test]
+    fn each_name_of_the_header_is_a_feature() {
+        let header = include_str!("../../include/coracle.h");
+        let (_, after) = header.split_once("The names of 0.1:").expect("the list of names");
+        let (list, _) = after.split_once("NULL and other names").expect("its end");
+        let names: Vec<&str> = list.split('"').skip(1).step_by(2).collect();
+        assert_eq!(names, FEATURES, "the header is not current");
+        assert!(names.is_sorted() && names.iter().all(|name| has(name) == 1), "{names:?}");
+        for name in ["ephemeral", "leases", "explain", "host-report", "metrics", "log-delivery"] {
+            assert_eq!(has(name), 1, "{name}");
+        }
+        assert_eq!(has("nosuch"), 0);
+    }
 }

@@ -11,6 +11,8 @@
 //! function, whether the function blocks, since when the function exists, its errors, and the schema of each document.
 
 mod errors;
+#[path = "../../src/features.rs"]
+mod features;
 mod items;
 mod manual;
 mod reference;
@@ -132,8 +134,18 @@ fn generated(ffi: &Path) -> Result<String, Box<dyn Error>> {
     ] {
         text = text.replace(mark, value);
     }
-    Ok(text)
+    Ok(text.replace("@FEATURES@", &feature_names()))
 }
+
+/// The names of features as lines of a comment.
+fn feature_names() -> String {
+    let quoted: Vec<String> = features::FEATURES.iter().map(|name| format!("\"{name}\"")).collect();
+    let lines: Vec<String> = quoted.chunks(NAMES_IN_A_LINE).map(|names| names.join(", ")).collect();
+    lines.join(",\n * ")
+}
+
+/// So that a line of the header's comments keeps its width.
+const NAMES_IN_A_LINE: usize = 8;
 
 /// A line for each function whose comment lacks something.
 fn undocumented(functions: &[&Item]) -> Vec<String> {

@@ -1,0 +1,35 @@
+//! The names that `coracle_has_feature` knows. The generator of the header includes this file, too, and puts the names into the
+//! function's comment.
+
+/// Sorted.
+pub const FEATURES: &[&str] = &[
+    "archives",
+    "build",
+    "containers",
+    "ephemeral",
+    "events",
+    "exec",
+    "explain",
+    "heartbeat",
+    "host-report",
+    "http",
+    "http-serve",
+    "images",
+    "import-docker",
+    "io-direct",
+    "leases",
+    "lenient",
+    "log-delivery",
+    "logs",
+    "metrics",
+    "networks",
+    "nonblock",
+    "registry",
+    "root-copy",
+    "stats",
+    "tls",
+    "update",
+    "verify",
+    "volumes",
+    "wait",
+];
