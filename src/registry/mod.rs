@@ -20,6 +20,7 @@ pub(crate) use url::{Url, unescape, without_secrets};
 
 use crate::error::{Cause, Error, ErrorKind, Result};
 use crate::model::{RegistryAuth, json_words};
+use crate::notes::{LogLevel, note};
 use crate::walls::Wall;
 use auth::{Access, Challenge};
 use parking_lot::Mutex;
@@ -166,12 +167,18 @@ impl<'a> Client<'a> {
             };
             match self.call_once(method, url.clone(), headers, scope, again) {
                 Err(error) if error.kind() == ErrorKind::Unavailable && attempt < ATTEMPTS => {
-                    self.transport.sleep(Duration::from_millis(500) * 2u32.pow(attempt))?;
+                    self.wait_for_another(Duration::from_millis(500) * 2u32.pow(attempt), || error.to_string())?;
                     attempt += 1;
                 }
                 other => return other,
             }
         }
+    }
+
+    /// Waits before another attempt, and notes the reason. Errors: the transport is stopped.
+    fn wait_for_another(&self, wait: Duration, why: impl FnOnce() -> String) -> Result<()> {
+        note(LogLevel::Info, "registry", None, || format!("another attempt in {wait:?}: {}", why()));
+        self.transport.sleep(wait)
     }
 
     /// One call on one connection, again only where the registry answers that it should be.
@@ -218,7 +225,9 @@ impl<'a> Client<'a> {
                     let asked = answer.header("retry-after").and_then(|text| text.trim().parse().ok());
                     let wait = asked.map_or(Duration::from_millis(500) * 2u32.pow(attempt), Duration::from_secs);
                     attempt += 1;
-                    self.transport.sleep(wait.min(LONGEST_WAIT))?;
+                    self.wait_for_another(wait.min(LONGEST_WAIT), || {
+                        format!("{method} {}: status {}", answer.url.shown(), answer.status)
+                    })?;
                 }
                 _ => {
                     answer.is_last = !stream;

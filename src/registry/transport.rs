@@ -416,16 +416,19 @@ fn exempt(url: &Url, list: &str) -> bool {
 /// The error of a request. A proxy that stands between may be the reason, so it is named, without its user and
 /// password.
 fn failed(method: &str, url: &Url, origin: &Origin, error: &ureq::Error) -> Error {
+    let what = format!("{method} {}", url.shown());
     // Some of its errors repeat the address, which may be a signed one.
-    let why = match error {
+    let said = match error {
         ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            return Error::internal(format!("{method} {}: {error}", url.shown()));
+            return Error::internal(format!("{what}: {error}"));
         }
-        ureq::Error::BadUri(_) => "not a well-formed address".to_owned(),
-        other => other.to_string(),
+        // Without the words of the client and the number.
+        ureq::Error::Io(error) => Error::io(&what, error).message().to_owned(),
+        ureq::Error::BadUri(_) => format!("{what}: not a well-formed address"),
+        other => format!("{what}: {other}"),
     };
     let proxy = origin.proxy.as_ref().map(|proxy| format!(" (through the proxy {}:{})", proxy.host(), proxy.port()));
-    lost(format!("{method} {}: {why}{}", url.shown(), proxy.unwrap_or_default()))
+    lost(said + &proxy.unwrap_or_default())
 }
 
 /// The error of a connection that failed: trying again may help.

@@ -2,17 +2,29 @@
 
 use crate::docker_cli::Served;
 use crate::http::ask;
+use crate::support::registry::{Answered, Scripted};
 use crate::support::*;
+use coracle::model::PullImage;
 use coracle::{LogLevel, set_log};
 use serde_json::json;
 use std::io::Read;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// The lines that were noted of one container while `work` ran.
 fn noted(id: &str, work: impl FnOnce()) -> Vec<String> {
+    lines_with(&format!("container={id}"), work)
+}
+
+/// The process has one sink.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// The lines with `wanted` in them that were noted while `work` ran.
+fn lines_with(wanted: &str, work: impl FnOnce()) -> Vec<String> {
+    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();
-    let (sink, wanted) = (Arc::clone(&lines), format!("container={id}"));
+    let (sink, wanted) = (Arc::clone(&lines), wanted.to_owned());
     // Other tests of this program are noted, too.
     let take = move |note: &coracle::LogNote<'_>| {
         let line = note.to_string();
@@ -62,6 +74,45 @@ fn restarts_by_policy_are_noted_at_the_next_look() {
     assert!(noted.iter().all(|line| line.starts_with("Info container: ")), "{lines:?}");
     assert!(noted.last().is_some_and(|line| line.contains("2 in all")), "{lines:?}");
     assert!(noted.len() <= 2, "each is noted once: {lines:?}");
+}
+
+#[test]
+fn attempts_at_a_registry_and_the_pull_are_noted() {
+    let asked = AtomicU32::new(0);
+    let server = Scripted::start(move |request| match request.target.contains("/manifests/") {
+        true if asked.fetch_add(1, Ordering::SeqCst) == 0 => Answered::new(503, "{}").with("Retry-After", "0"),
+        _ => Answered::new(404, "{}"),
+    });
+    let root = Root::empty();
+    let request = PullImage { name: format!("{}/made/hand:1", server.host()), ..PullImage::default() };
+    let lines = lines_with(&server.host(), || {
+        assert!(root.engine.image_pull(&request, &mut |_| Ok(()), Some(&soon())).is_err());
+    });
+    let again: Vec<&String> =
+        lines.iter().filter(|line| line.contains("another attempt in 0ns: GET http://")).collect();
+    assert!(
+        again.len() == 1 && again[0].starts_with("Info registry: ") && again[0].contains("status 503"),
+        "{lines:?}"
+    );
+    assert!(lines.iter().any(|line| line.starts_with("Info image: pull ") && line.contains(" took=")), "{lines:?}");
+}
+
+#[test]
+fn a_sweep_and_the_making_of_firewalls_are_noted() {
+    let root = Root::new();
+    let lines = lines_with("sweep: done", || {
+        root.engine.sweep().expect("sweep");
+    });
+    assert!(lines.iter().any(|line| line.starts_with("Info store: sweep: done took=")), "{lines:?}");
+    let id = root.create("web", body(&["true"], json!({ "HostConfig": { "NetworkMode": "bridge" } })));
+    let lines = lines_with("", || {
+        root.start(&id);
+        root.wait(&id);
+    });
+    let firewall = |line: &String| line.starts_with("Info network: firewall of ") && line.contains(" took=");
+    assert!(lines.iter().any(firewall), "{lines:?}");
+    let on_networks = |line: &String| line.contains("on 1 networks") && line.contains(&format!("container={id}"));
+    assert!(lines.iter().any(on_networks), "{lines:?}");
 }
 
 #[test]
