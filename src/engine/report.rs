@@ -204,10 +204,7 @@ fn root_directory(place: &Path) -> Vec<Need> {
             "mount ext4, xfs, btrfs or a tmpfs there (in a container: a volume), or name another directory with --root",
         ),
     };
-    vec![
-        file_system,
-        takes_files(AREA, place, "name another directory with --root, or mount -o remount,rw the file system"),
-    ]
+    vec![file_system, takes_files(AREA, place, "root")]
 }
 
 fn run_directory(run: &Path) -> Vec<Need> {
@@ -220,14 +217,17 @@ fn run_directory(run: &Path) -> Vec<Need> {
         false => met(AREA, "file system", found).lacks(
             NeedState::Reduced,
             "what is to end with the boot may outlive it, and events wait for the disk",
-            "mount -t tmpfs tmpfs /run, or name a directory on a tmpfs with --run",
+            format!(
+                "mkdir -p {0} && mount -t tmpfs tmpfs {0}, or name a directory on a tmpfs with --run",
+                run.display()
+            ),
         ),
     };
-    vec![tmpfs, takes_files(AREA, &place, "name another directory with --run, or mount -o remount,rw the file system")]
+    vec![tmpfs, takes_files(AREA, &place, "run")]
 }
 
-/// Whether a file can be made in a directory: an unnamed one, or one that is removed at once.
-fn takes_files(area: &str, place: &Path, cure: &str) -> Need {
+/// Whether a file can be made in a directory: one that is removed at once. `flag` names the option for another directory.
+fn takes_files(area: &str, place: &Path, flag: &str) -> Need {
     let name = place.join(format!(".coracle-check-{}", std::process::id()));
     let made = std::fs::File::create_new(&name);
     let _ = std::fs::remove_file(&name);
@@ -235,6 +235,13 @@ fn takes_files(area: &str, place: &Path, cure: &str) -> Need {
         Ok(_) => met(area, "writable", place.display().to_string()),
         Err(error) => {
             let found = Error::io(format_args!("make a file in {}", place.display()), &error).message().to_owned();
+            // The rights to a directory do not come with a mount.
+            let cure = match error.kind() {
+                std::io::ErrorKind::PermissionDenied => {
+                    format!("run as root, or change the owner: chown USER {}", place.display())
+                }
+                _ => format!("name another directory with --{flag}, or mount -o remount,rw the file system"),
+            };
             met(area, "writable", found).lacks(NeedState::Missing, "no engine can be opened", cure)
         }
     }
