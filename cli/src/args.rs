@@ -43,7 +43,7 @@ pub struct Command {
 impl Command {
     /// The command's flags, including those of its groups.
     pub fn all_flags(&self) -> impl Iterator<Item = &'static Flag> {
-        self.flags.iter().flat_map(|flag| if flag.group.is_empty() { std::slice::from_ref(flag) } else { flag.group })
+        flattened(self.flags).into_iter()
     }
 
     /// The text of `--help`; `others` are the command's other names.
@@ -64,6 +64,11 @@ impl Command {
         }
         text
     }
+}
+
+/// Flags with those of their groups, and of groups in groups.
+fn flattened(flags: &'static [Flag]) -> Vec<&'static Flag> {
+    flags.iter().flat_map(|flag| if flag.group.is_empty() { vec![flag] } else { flattened(flag.group) }).collect()
 }
 
 /// A parsed command line.
@@ -93,6 +98,10 @@ impl Parsed {
     /// Every value of a flag, in order.
     pub fn all(&self, key: &str) -> Vec<String> {
         self.values.iter().filter(|(k, _)| *k == key).map(|(_, v)| v.clone()).collect()
+    }
+    /// The names of the flags that were given.
+    pub fn keys(&self) -> impl Iterator<Item = &'static str> {
+        self.values.iter().map(|(key, _)| *key)
     }
     /// Every value of a flag, or `None` if it was not given.
     pub fn some(&self, key: &str) -> Option<Vec<String>> {

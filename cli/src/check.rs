@@ -1,8 +1,9 @@
 //! `check`: what the host lacks. `explain`: how a container is launched.
 
-use crate::args::{Command, Flag, Parsed};
+use crate::args::{Command, Flag, Parsed, parse};
+use crate::create::{BODY, body};
 use crate::{Entry, Failure, Globals, Outcome, emit};
-use coracle::model::{ContainerConfig, CreateBody, HostReport, LaunchPlan, Need, NeedState, RemoveContainer};
+use coracle::model::{CreateBody, HostReport, LaunchPlan, Need, NeedState, RemoveContainer};
 use coracle::{Engine, Options, host_report};
 use std::fmt::Write;
 
@@ -11,7 +12,7 @@ pub const ENTRIES: &[Entry] = &[
     Entry {
         command: Command {
             name: "explain",
-            usage: "[FLAGS] CONTAINER | --image IMAGE [COMMAND] [ARG...]",
+            usage: "CONTAINER [--format json] | [FLAGS] --image IMAGE [COMMAND] [ARG...]",
             about: "A container's launch, one line a step, and where it failed",
             flags: EXPLAIN,
             stops_at_first: true,
@@ -26,9 +27,14 @@ const CHECK: &[Flag] = &[
 ];
 const EXPLAIN: &[Flag] = &[
     Flag::value(&["image"], "IMAGE", "a container of this image, which is made for the look and removed again"),
-    Flag::value(&["network", "net"], "MODE", "its network mode, with --image"),
-    Flag::value(&["format"], "json", "the plan as JSON"),
+    FORMAT,
+    Flag::value(&["name"], "NAME", "taken as in run, and not used: the container that failed may have it"),
+    Flag::switch(&["detach", "d"], "taken as in run: the launch is the same"),
+    Flag::group(BODY),
 ];
+const FORMAT: Flag = Flag::value(&["format"], "json", "the plan as JSON");
+/// The flags that may also stand after a container.
+const AFTER_NAME: Command = Command { name: "explain", usage: "", about: "", flags: &[FORMAT], stops_at_first: false };
 
 /// Whether the answer is to be JSON. Errors: another format.
 fn as_json(parsed: &Parsed) -> Result<bool, Failure> {
@@ -89,29 +95,39 @@ fn line(text: &mut String, state: &str, area: &str, name: &str, found: &str) {
 }
 
 fn explain(globals: &Globals, parsed: &Parsed) -> Outcome {
-    let engine = globals.engine()?;
-    let plan = match (parsed.last("image"), parsed.rest.as_slice()) {
-        (Some(image), command) => of_image(&engine, image, command, parsed.last("network"))?,
-        (None, [container]) => engine.container_explain(container)?,
-        (None, _) => return Err(Failure::Usage("one container is needed, or --image".into())),
+    let (plan, is_json) = match parsed.last("image") {
+        Some(image) => {
+            let (body, is_json) = (body(parsed, image, &parsed.rest)?, as_json(parsed)?);
+            (of_image(&globals.engine()?, &body)?, is_json)
+        }
+        None => {
+            let (container, is_json) = named(parsed)?;
+            (globals.engine()?.container_explain(&container)?, is_json)
+        }
     };
-    match as_json(parsed)? {
+    match is_json {
         true => json(&plan)?,
         false => emit(&steps(&plan))?,
     }
     Ok(0)
 }
 
+/// The container that a command line without `--image` names, and whether the plan is to be JSON.
+fn named(parsed: &Parsed) -> Result<(String, bool), Failure> {
+    if let Some(flag) = parsed.keys().find(|key| *key != FORMAT.names[0]) {
+        return Err(Failure::Usage(format!("--{flag} describes a new container: --image is needed, too")));
+    }
+    let after = parse(&AFTER_NAME, parsed.rest.clone()).map_err(Failure::Usage)?;
+    let is_json = as_json(parsed)? || as_json(&after)?;
+    match after.rest.as_slice() {
+        [container] if !after.help => Ok((container.clone(), is_json)),
+        _ => Err(Failure::Usage("one container is needed, or --image".into())),
+    }
+}
+
 /// The plan of a container that is never started.
-fn of_image(engine: &Engine, image: &str, command: &[String], network: Option<&str>) -> Result<LaunchPlan, Failure> {
-    let config = ContainerConfig {
-        image: image.to_owned(),
-        cmd: Some(command.to_vec()).filter(|command| !command.is_empty()),
-        ..ContainerConfig::default()
-    };
-    let mut body = CreateBody { config, ..CreateBody::default() };
-    body.host_config.network_mode = network.unwrap_or_default().to_owned();
-    let id = engine.container_create(None, &body)?.id;
+fn of_image(engine: &Engine, body: &CreateBody) -> Result<LaunchPlan, Failure> {
+    let id = engine.container_create(None, body)?.id;
     let plan = engine.container_explain(&id);
     let how = RemoveContainer { force: true, volumes: true, ..RemoveContainer::default() };
     engine.container_remove(&id, how, None)?;

@@ -109,8 +109,11 @@ const OTHER_NAMES: &[OtherName] = &[
     also("network remove", "network rm"),
     also("volume list", "volume ls"),
     also("volume remove", "volume rm"),
+    also("system check", "check"),
     also("system events", "events"),
+    also("system explain", "explain"),
     also("system info", "info"),
+    also("system version", "version"),
 ];
 
 /// The command that the first words of a command line name.

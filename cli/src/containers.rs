@@ -1,6 +1,6 @@
 //! Commands on containers that exist.
 
-use crate::args::{Flag, Parsed};
+use crate::args::{Command, Flag, Parsed};
 use crate::format::table;
 use crate::session::{Ended, Foreground, Signals, passes_signals_on, terminal_is_needed};
 use crate::{Entry, Failure, Globals, Outcome, each, emit, ports, terminal, time};
@@ -12,7 +12,17 @@ pub const ENTRIES: &[Entry] = &[
     Entry::new("start", "[FLAGS] CONTAINER...", "Start containers", START, start),
     Entry::new("attach", "[FLAGS] CONTAINER", "Attach to a running container's streams", ATTACH, attach),
     Entry::new("logs", "[FLAGS] CONTAINER", "What a container wrote", LOGS, logs),
-    Entry::new("top", "CONTAINER [PS ARGUMENTS]", "A container's processes", &[], top),
+    Entry {
+        command: Command {
+            name: "top",
+            usage: "CONTAINER [PS ARGUMENTS]",
+            about: "A container's processes",
+            flags: &[],
+            // `top NAME -eo pid,comm`: the rest is for ps.
+            stops_at_first: true,
+        },
+        run: top,
+    },
     Entry::new("stop", "[FLAGS] CONTAINER...", "Stop containers", GRACE, stop),
     Entry::new("restart", "[FLAGS] CONTAINER...", "Stop and start containers", GRACE, restart),
     Entry::new("kill", "[FLAGS] CONTAINER...", "Send containers a signal", KILL, kill),
@@ -77,13 +87,15 @@ fn start(globals: &Globals, parsed: &Parsed) -> Outcome {
     let keys = DetachKeys::parse(parsed.last("detach-keys").unwrap_or_default())?;
     let signals = Signals::block(true)?;
     let engine = globals.engine()?;
-    terminal_is_needed(engine.container_inspect(name, false)?.config.tty, interactive)?;
+    // Before the start: a container with --rm may be gone right after it.
+    let config = engine.container_inspect(name, false)?.config;
+    terminal_is_needed(config.tty, interactive).map_err(Failure::Here)?;
     let (rows, cols) = terminal::size();
     let started = engine.container_start(name, Some(Io { rows, cols, ..Io::default() }), None)?;
     let Some(session) = started.session else {
         return Err(Failure::Here(format!("{name} runs already: use attach")));
     };
-    let ends_stdin = engine.container_inspect(name, false)?.config.stdin_once;
+    let ends_stdin = config.stdin_once;
     Foreground { engine: &engine, signals_to: Some(name), stdin: interactive, ends_stdin, detach_keys: keys }
         .carry(session, &signals)
         .map(Ended::code)
@@ -100,7 +112,7 @@ fn attach(globals: &Globals, parsed: &Parsed) -> Outcome {
         return Err(Failure::Here("You cannot attach to a stopped container, start it first".into()));
     }
     let stdin = !parsed.has("no-stdin") && detail.config.open_stdin;
-    terminal_is_needed(detail.config.tty, stdin)?;
+    terminal_is_needed(detail.config.tty, stdin).map_err(Failure::Here)?;
     let how =
         AttachOptions { streams: AttachStreams { stdin, ..AttachStreams::default() }, ..AttachOptions::default() };
     let (rows, cols) = terminal::size();

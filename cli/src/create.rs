@@ -14,7 +14,7 @@ pub const ENTRIES: &[Entry] = &[
             name: "run",
             usage: "[FLAGS] IMAGE [COMMAND] [ARG...]",
             about: "Run a command in a new container",
-            flags: FLAGS,
+            flags: RUN,
             stops_at_first: true,
         },
         run,
@@ -24,7 +24,7 @@ pub const ENTRIES: &[Entry] = &[
             name: "create",
             usage: "[FLAGS] IMAGE [COMMAND] [ARG...]",
             about: "Make a container without starting it",
-            flags: FLAGS,
+            flags: CREATE,
             stops_at_first: true,
         },
         run: create,
@@ -57,16 +57,33 @@ const HEALTH: &[Flag] = &[
     Flag::switch(&["no-healthcheck"], "no check, whatever the image has"),
 ];
 
-const FLAGS: &[Flag] = &[
-    Flag::switch(&["rm"], "remove the container and its anonymous volumes when it ends (run)"),
+/// The flags of `run`: those of `create`, and those of the terminal that the container is attached to.
+const RUN: &[Flag] = &[
+    Flag::switch(&["detach", "d"], "do not wait: print its id"),
+    Flag::value(&["detach-keys"], "KEYS", "what leaves it running (default ctrl-p,ctrl-q)"),
+    Flag::switch(&["no-sig-proxy"], "do not pass signals on to it"),
+    Flag::switch(&["sig-proxy"], "pass signals on to it: what run does, unless --sig-proxy=false"),
+    Flag::group(CREATE),
+];
+
+const CREATE: &[Flag] = &[
+    Flag::value(&["name"], "NAME", "its name"),
+    Flag::value(&["cidfile"], "FILE", "write its id to a new file"),
+    Flag::value(&["pull"], "WHEN", "fetch the image: missing (the default), always, never"),
+    Flag::switch(&["quiet", "q"], "no progress of a pull"),
+    Flag::group(BODY),
+];
+
+/// Flags that describe the container, from which [`body`] makes it.
+pub const BODY: &[Flag] = &[
+    Flag::switch(
+        &["rm"],
+        "remove the container and its anonymous volumes when it ends; with -d, or if this command is killed, the next \
+         command on the root or a server removes it at the latest",
+    ),
     Flag::switch(&["interactive", "i"], "keep standard input open"),
     Flag::switch(&["tty", "t"], "give it a terminal"),
-    Flag::switch(&["detach", "d"], "do not wait: print its id (run)"),
-    Flag::value(&["attach", "a"], "STREAM", "attach to stdin, stdout or stderr only (run)"),
-    Flag::value(&["detach-keys"], "KEYS", "what leaves it running (default ctrl-p,ctrl-q)"),
-    Flag::switch(&["no-sig-proxy"], "do not pass signals on to it (run)"),
-    Flag::switch(&["sig-proxy"], "pass signals on to it: what run does, unless --sig-proxy=false"),
-    Flag::value(&["name"], "NAME", "its name"),
+    Flag::value(&["attach", "a"], "STREAM", "attach to stdin, stdout or stderr only"),
     Flag::value(&["hostname", "h"], "NAME", "host name inside"),
     Flag::value(&["domainname"], "NAME", "domain name inside"),
     Flag::value(&["user", "u"], "USER[:GROUP]", "user of the process, by name or number"),
@@ -135,13 +152,10 @@ const FLAGS: &[Flag] = &[
     Flag::value(&["log-driver"], "NAME", "json-file, local, none, fluentd, gelf, journald, syslog"),
     Flag::value(&["log-opt"], "NAME=VALUE", "an option of the log driver"),
     Flag::value(&["lease"], "NAME", "end when nobody holds this lease any more (hold): the label coracle.lease"),
-    Flag::value(&["cidfile"], "FILE", "write its id to a new file"),
-    Flag::value(&["pull"], "WHEN", "fetch the image: missing (the default), always, never"),
-    Flag::switch(&["quiet", "q"], "no progress of a pull"),
 ];
 
 fn create(globals: &Globals, parsed: &Parsed) -> Outcome {
-    let body = body(parsed)?;
+    let body = body_of_line(parsed)?;
     if globals.ephemeral {
         return Err(Failure::Usage("--ephemeral: the container would end with this command".into()));
     }
@@ -153,7 +167,7 @@ fn create(globals: &Globals, parsed: &Parsed) -> Outcome {
 
 fn run(globals: &Globals, parsed: &Parsed) -> Outcome {
     let keys = DetachKeys::parse(parsed.last("detach-keys").unwrap_or_default())?;
-    let mut body = body(parsed)?;
+    let body = body_of_line(parsed)?;
     let detached = parsed.has("detach");
     if detached && globals.ephemeral {
         return Err(Failure::Usage("conflicting options: --ephemeral and --detach".into()));
@@ -161,13 +175,9 @@ fn run(globals: &Globals, parsed: &Parsed) -> Outcome {
     if detached && parsed.some("attach").is_some() {
         return Err(Failure::Usage("conflicting options: --attach and --detach".into()));
     }
-    let remove = parsed.has("rm");
-    if remove && !matches!(body.host_config.restart_policy.name.as_str(), "" | "no") {
-        return Err(Failure::Usage("conflicting options: --rm and --restart".into()));
-    }
-    body.host_config.auto_remove = remove;
+    let remove = body.host_config.auto_remove;
     if !detached {
-        terminal_is_needed(body.config.tty, body.config.attach_stdin)?;
+        terminal_is_needed(body.config.tty, body.config.attach_stdin).map_err(usage)?;
     }
     let proxy = passes_signals_on(parsed);
     let signals = if detached { None } else { Some(Signals::block(proxy)?) };
@@ -310,13 +320,22 @@ fn remove_it(engine: &Engine, id: &str) {
     }
 }
 
+/// The create body of a command line that names the image after the flags.
+fn body_of_line(parsed: &Parsed) -> Result<CreateBody, Failure> {
+    match parsed.rest.split_first() {
+        Some((image, command)) => body(parsed, image, command),
+        None => Err(Failure::Usage("an image is needed".into())),
+    }
+}
+
 /// The create body that the flags describe.
-fn body(parsed: &Parsed) -> Result<CreateBody, Failure> {
-    let Some((image, command)) = parsed.rest.split_first() else {
-        return Err(Failure::Usage("an image is needed".into()));
-    };
+pub fn body(parsed: &Parsed, image: &str, command: &[String]) -> Result<CreateBody, Failure> {
     let config = config(parsed, image, command)?;
     let mut host_config = host_config(parsed).map_err(usage)?;
+    host_config.auto_remove = parsed.has("rm");
+    if host_config.auto_remove && !matches!(host_config.restart_policy.name.as_str(), "" | "no") {
+        return Err(Failure::Usage("conflicting options: --rm and --restart".into()));
+    }
     let mut endpoint = crate::networks::endpoint(parsed, "network-alias");
     if matches!(host_config.network_mode.as_str(), "" | "default" | "bridge") {
         // On the default network links belong to the container, not to its endpoint.

@@ -30,6 +30,9 @@ pub const ENTRIES: &[Entry] = &[Entry {
     run: events,
 }];
 
+/// The names of filters.
+const FILTERS: &[&str] = &["container", "daemon", "event", "image", "label", "network", "plugin", "type", "volume"];
+
 /// Events have no table: their end is not known.
 const EVENTS: Listing = Listing { titles: &[], usual: "" };
 
@@ -40,10 +43,15 @@ fn events(globals: &Globals, parsed: &Parsed) -> Outcome {
     }
     // A wrong template is reported before an event comes.
     EVENTS.text(format, &[])?;
+    let filters = filters(parsed)?;
+    // The engine passes over names that it does not know, as dockerd does: the command refuses them, as its lists do.
+    if let Some(name) = filters.keys().find(|name| !FILTERS.contains(&name.as_str())) {
+        return Err(Failure::Here(format!("Invalid filter '{name}'")));
+    }
     let query = EventQuery {
         since_ns: moment(parsed, "since")?,
         until_ns: moment(parsed, "until")?,
-        filters: filters(parsed)?,
+        filters,
         ..EventQuery::default()
     };
     let for_people = terminal::stdout_is_one() && !parsed.has("no-trunc");

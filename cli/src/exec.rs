@@ -46,7 +46,7 @@ fn exec(globals: &Globals, parsed: &Parsed) -> Outcome {
         cmd: Some(command.to_vec()),
         ..ExecConfig::default()
     };
-    terminal_is_needed(config.tty, config.attach_stdin)?;
+    terminal_is_needed(config.tty, config.attach_stdin).map_err(Failure::Usage)?;
     let signals = if detached { None } else { Some(Signals::block(false)?) };
     let engine = globals.engine()?;
     let id = engine.exec_create(container, &config)?;

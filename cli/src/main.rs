@@ -272,7 +272,7 @@ fn dispatch(words: Vec<String>) -> (String, Outcome) {
         return (String::new(), emit(&format!("coracle {}\n", env!("CARGO_PKG_VERSION"))).map(|()| 0));
     }
     let Some((name, rest)) = global.rest.split_first() else {
-        return (String::new(), emit(&overview()).map(|()| if global.help { 0 } else { 1 }));
+        return (String::new(), unasked_help(&overview(), global.help));
     };
     let asks_for_help = global.help || name == "help";
     let words = if name == "help" { rest } else { global.rest.as_slice() };
@@ -283,7 +283,7 @@ fn dispatch(words: Vec<String>) -> (String, Outcome) {
         Found::Command(entry, implied, rest) => (entry, implied, rest),
         Found::Noun(noun, rest) => {
             let asked = asks_for_help || rest.iter().any(|word| word == "--help" || word == "-h");
-            return (noun.to_owned(), emit(&commands::help_of_noun(noun)).map(|()| if asked { 0 } else { 1 }));
+            return (noun.to_owned(), unasked_help(&commands::help_of_noun(noun), asked));
         }
         Found::Nothing(name) => return (String::new(), Err(Failure::Usage(format!("'{name}' is not a command")))),
     };
@@ -355,6 +355,15 @@ impl Before {
             let _ = std::fs::remove_dir(&existing.root);
         }
     }
+}
+
+/// The help for a command line without a command: on standard error, and the line is wrong, unless it asks for help.
+fn unasked_help(text: &str, asked: bool) -> Outcome {
+    if asked {
+        return emit(text).map(|()| 0);
+    }
+    complain!("{}", text.trim_end());
+    Ok(ENGINE_FAILED)
 }
 
 fn overview() -> String {

@@ -57,6 +57,7 @@ fn page_of_the_whole() -> String {
         text.push_str(&format!(".TP\n.BR {} (1)\n{}\n", roff(&page_name(command)), roff(command.about)));
     }
     text.push_str(&formats());
+    text.push_str(&signals());
     text.push_str(".SH EXIT STATUS\n");
     for (code, meaning) in EXIT_CODES {
         text.push_str(&format!(".TP\n.B {code}\n{}\n", roff(meaning)));
@@ -82,11 +83,28 @@ fn formats() -> String {
     format!(".SH FORMATS\n{}", paragraphs.collect::<String>())
 }
 
+/// The section on signals to commands that wait for a process.
+fn signals() -> String {
+    let paragraphs = SIGNALS.iter().map(|text| format!(".PP\n{}\n", roff(text)));
+    format!(".SH SIGNALS\n{}", paragraphs.collect::<String>())
+}
+
+const SIGNALS: &[&str] = &[
+    "run, start --attach and attach pass signals on to the container's first process (unless --sig-proxy=false), and wait for its \
+     end. A process that ignores SIGTERM goes on; the third SIGINT or SIGTERM ends the command alone, and coracle kill NAME ends \
+     the container. SIGKILL ends the command alone, too, unless it runs with --ephemeral.",
+    "A signal to exec ends exec alone, with 128 and the signal's number: the process in the container goes on.",
+];
+
 /// The exit codes that all commands share.
 const EXIT_CODES: &[(&str, &str)] = &[
     ("0", "The command did its work."),
     ("1", "The engine refused, or a part of the work failed. Standard error has the reason."),
-    ("125", "The command line is wrong (any command), or run failed before the container's process began."),
+    (
+        "125",
+        "The command line is wrong (any command; also without a command, and exec with -it without a terminal, where docker's \
+         command has 0 and 1), or run failed before the container's process began.",
+    ),
     ("126", "run: the program cannot be executed. exec: the program is not there, or cannot be executed."),
     ("127", "run: the program is not there."),
     ("141", "Nobody reads the command's standard output any more."),
@@ -140,6 +158,8 @@ mod tests {
         assert!(page("coracle-ps.1").contains("coracle container ls"));
         assert!(page("coracle-run.1").contains("\\fB\\-\\-memory\\fR, \\fB\\-m\\fR \\fISIZE\\fR\n"));
         assert!(page("coracle.1").contains(".BR coracle\\-run (1)\n"));
+        let signals = page("coracle.1").split_once(".SH SIGNALS\n").expect("the section on signals").1;
+        assert!(signals.contains("A process that ignores SIGTERM goes on") && signals.contains("ends exec alone"));
         assert!(page("coracle.1").contains(".SH FORMATS\n") && page("coracle.1").contains("println, slice, split"));
     }
 

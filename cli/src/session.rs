@@ -73,9 +73,11 @@ pub fn passes_signals_on(parsed: &Parsed) -> bool {
 }
 
 /// Refuses a terminal inside that no terminal here would feed: the process would wait for input that never ends.
-pub fn terminal_is_needed(tty: bool, stdin: bool) -> Result<(), Failure> {
+///
+/// Errors: a sentence for the user. Commands with the flag `--tty` call it a wrong command line.
+pub fn terminal_is_needed(tty: bool, stdin: bool) -> Result<(), String> {
     if tty && stdin && !terminal::stdin_is_one() {
-        return Err(Failure::Here("standard input is not a terminal: leave out --tty (-t)".into()));
+        return Err("standard input is not a terminal: leave out --tty (-t)".into());
     }
     Ok(())
 }
@@ -132,7 +134,10 @@ impl Foreground<'_> {
                             asked_to_end += 1;
                         }
                         if asked_to_end == PATIENCE {
-                            complain!("coracle: {PATIENCE} signals to end: the container is left to itself");
+                            complain!(
+                                "coracle: {PATIENCE} signals to end: the container {container} is left to itself; to end it: \
+                                 coracle kill {container}"
+                            );
                             leave(1);
                         }
                         // The process may have ended meanwhile.

@@ -4,6 +4,7 @@ use crate::cli;
 use crate::support::*;
 use coracle::ErrorKind;
 use coracle::model::*;
+use nix::libc;
 use serde_json::json;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -52,16 +53,182 @@ fn after(script: &str) -> Vec<String> {
     words(&["unshare", "--mount", "--propagation", "private", "sh", "-ec", &format!("{script}; exec \"$@\""), "sh"])
 }
 
-/// Hides openat2(2), as an old filter of system calls does.
+/// Answers a system call with an error number, as filters of containers and services do: the number of the call, the error number, and
+/// the program.
 const FILTER: &str = "
 import ctypes, os, struct, sys
-rules = [(0x20, 0, 0, 0), (0x15, 0, 1, 437), (0x06, 0, 0, 0x50000 | 38), (0x06, 0, 0, 0x7fff0000)]
+call, errno = int(sys.argv[1]), int(sys.argv[2])
+rules = [(0x20, 0, 0, 0), (0x15, 0, 1, call), (0x06, 0, 0, 0x50000 | errno), (0x06, 0, 0, 0x7fff0000)]
 program = ctypes.create_string_buffer(b''.join(struct.pack('HBBI', *rule) for rule in rules))
 head = struct.pack('HxxxxxxP', len(rules), ctypes.addressof(program))
 if ctypes.CDLL(None, use_errno=True).prctl(22, 2, head, 0, 0):
     sys.exit(os.strerror(ctypes.get_errno()))
-os.execv(sys.argv[1], sys.argv[1:])
+os.execv(sys.argv[3], sys.argv[3:])
 ";
+
+/// Hides a system call.
+fn filtered(call: libc::c_long, errno: i32) -> Vec<String> {
+    words(&["python3", "-c", FILTER, &call.to_string(), &errno.to_string()])
+}
+
+/// The numbers of the calls that the report names.
+const CALLS: &[(&str, libc::c_long)] = &[
+    ("memfd_create", libc::SYS_memfd_create),
+    ("open_tree", libc::SYS_open_tree),
+    ("move_mount", libc::SYS_move_mount),
+    ("fsopen", libc::SYS_fsopen),
+    ("fsmount", libc::SYS_fsmount),
+    ("pidfd_open", libc::SYS_pidfd_open),
+    ("clone3", libc::SYS_clone3),
+    ("openat2", libc::SYS_openat2),
+    ("close_range", libc::SYS_close_range),
+    ("mount_setattr", libc::SYS_mount_setattr),
+];
+
+/// Takes one need from the report of a host that meets all of them. `None`: this test has no way to take the need.
+fn remover(need: &Need, dir: &Path) -> Option<Vec<String>> {
+    let place = |name: &str| dir.join(name).display().to_string();
+    let overlay = |over: &str| {
+        let [lower, upper, work] = ["lower", "upper", "work"].map(place);
+        after(&format!("mount -t overlay -o lowerdir={lower},upperdir={upper},workdir={work} none {}", place(over)))
+    };
+    let read_only = |over: &str| after(&format!("mount -t tmpfs -o ro none {}", place(over)));
+    Some(match (need.area.as_str(), need.name.as_str()) {
+        ("kernel", "overlay file system") => filtered(libc::SYS_fsopen, libc::ENODEV),
+        ("kernel", "seccomp filters") => filtered(libc::SYS_prctl, libc::EINVAL),
+        ("kernel", call) => filtered(CALLS.iter().find(|(name, _)| *name == call)?.1, libc::ENOSYS),
+        ("capabilities", name) if name.starts_with("CAP_") => without(name),
+        ("cgroups", "a hierarchy") => after("umount -l /sys"),
+        // Version 1 has a mount for it; version 2 names it in a file, and block devices there are io.
+        ("cgroups", controller) => after(&format!(
+            "cd {found}; if [ -e cgroup.controllers ]; then sed -E 's/\\<({controller}{io})\\>//' cgroup.controllers > {list}; \
+             mount --bind {list} cgroup.controllers; else cd /; umount -l {found}; fi",
+            found = need.found,
+            io = if controller == "blkio" { "|io" } else { "" },
+            list = place("controllers"),
+        )),
+        ("root", "file system") => overlay("root"),
+        ("root", "writable") => read_only("root"),
+        ("run directory", "file system") => overlay("run"),
+        ("run directory", "writable") => read_only("run"),
+        ("network", "firewalls of others") => {
+            let chain = "nft add table inet stranger; \
+                         nft add chain inet stranger forward '{ type filter hook forward priority 0; policy drop; }'";
+            words(&["unshare", "--net", "sh", "-ec", &format!("{chain}; exec \"$@\""), "sh"])
+        }
+        ("registries", "certificates") => words(&["env", "SSL_CERT_FILE=/nosuch", "SSL_CERT_DIR=/nosuch"]),
+        _ => return None,
+    })
+}
+
+const CONTROLLERS: [&str; 5] =
+    ["cgroups: memory", "cgroups: cpu", "cgroups: pids", "cgroups: cpuset", "cgroups: blkio"];
+
+/// Needs that go with another one.
+fn goes_with(need: &Need) -> &'static [&'static str] {
+    match need.name.as_str() {
+        "fsopen" | "CAP_SYS_ADMIN" => &["kernel: overlay file system"],
+        "CAP_NET_ADMIN" => &["network: firewalls of others"],
+        // Root may not write to the top of a hierarchy by its mode.
+        "CAP_DAC_OVERRIDE" => &CONTROLLERS,
+        _ => &[],
+    }
+}
+
+/// A directory for a root, a run directory on a tmpfs, and directories for an overlay.
+struct Host(std::path::PathBuf);
+
+impl Host {
+    fn new() -> Host {
+        let dir = temp_dir();
+        for name in ["root", "run", "lower", "upper", "work"] {
+            std::fs::create_dir(dir.join(name)).expect("a directory");
+        }
+        Host(dir)
+    }
+
+    /// The report where `hinder` took something away.
+    fn report(&self, hinder: &[String]) -> (HostReport, i32) {
+        let run = self.0.join("run");
+        let base = after(&format!("mount -t tmpfs none {}", run.display()));
+        report(&self.0, &[base, hinder.to_vec()].concat())
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn every_need_of_the_report_is_named_where_it_is_taken_away() {
+    let host = Host::new();
+    let (whole, code) = host.report(&[]);
+    assert!(code == 0 && whole.needs.len() > 25, "{whole:?}");
+    let called = |need: &Need| format!("{}: {}", need.area, need.name);
+    let unmet = |report: &HostReport| -> Vec<String> {
+        report.needs.iter().filter(|need| need.state != NeedState::Met).map(called).collect()
+    };
+    assert_eq!(unmet(&whole), [""; 0], "this host meets all needs");
+    for need in &whole.needs {
+        let hinder = remover(need, &host.0).unwrap_or_else(|| panic!("no test takes this need away: {}", called(need)));
+        let (report, code) = host.report(&hinder);
+        let mut lacking = unmet(&report);
+        assert!(lacking.contains(&called(need)), "{}: {lacking:?}", called(need));
+        lacking.retain(|one| *one != called(need) && !goes_with(need).contains(&one.as_str()));
+        assert_eq!(lacking, [""; 0], "without {}", called(need));
+        for one in report.needs.iter().filter(|one| one.state != NeedState::Met) {
+            assert!(!one.loss.is_empty() && !one.cure.is_empty(), "{one:?}");
+        }
+        assert_eq!((report.ready, code), (lacks(&report, NeedState::Missing).is_empty(), i32::from(!report.ready)));
+    }
+}
+
+/// Needs that a report names only where they are not met.
+#[test]
+fn a_user_namespace_and_a_hidden_capget_are_named() {
+    let host = Host::new();
+    for (hinder, name) in [
+        (words(&["unshare", "--user", "--map-root-user"]), "capabilities: the host's user namespace"),
+        (filtered(libc::SYS_capget, libc::EPERM), "capabilities: all"),
+    ] {
+        let (report, _) = host.report(&hinder);
+        let lacking = [lacks(&report, NeedState::Missing), lacks(&report, NeedState::Reduced)].concat();
+        assert!(lacking.contains(&name.to_owned()), "{name}: {lacking:?}");
+    }
+}
+
+#[test]
+fn cures_name_the_directory_and_who_may_write_to_it() {
+    use std::os::unix::fs::PermissionsExt;
+    let host = Host::new();
+    let cure = |report: &HostReport, area: &str, name: &str| {
+        let need = report.needs.iter().find(|need| need.area == area && need.name == name).expect("the need");
+        assert_ne!(need.state, NeedState::Met, "{need:?}");
+        need.cure.clone()
+    };
+    let dir = host.0.display().to_string();
+    // Directories of root, for another user.
+    std::fs::set_permissions(&host.0, std::fs::Permissions::from_mode(0o755)).expect("let others look");
+    let other = words(&["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--"]);
+    let report_of_other = host.report(&other).0;
+    assert_eq!(
+        cure(&report_of_other, "root", "writable"),
+        format!("run as root, or change the owner: chown USER {dir}/root")
+    );
+    // A mount of another user's directory.
+    let read_only = after(&format!("mount -t tmpfs -o ro none {dir}/run"));
+    let cure_of_mount = cure(&host.report(&read_only).0, "run directory", "writable");
+    assert!(cure_of_mount.contains("--run") && cure_of_mount.contains("remount,rw"), "{cure_of_mount}");
+    let overlaid =
+        format!("mount -t overlay -o lowerdir={dir}/lower,upperdir={dir}/upper,workdir={dir}/work none {dir}/run");
+    let (report, _) = host.report(&after(&overlaid));
+    assert_eq!(
+        cure(&report, "run directory", "file system"),
+        format!("mkdir -p {dir}/run && mount -t tmpfs tmpfs {dir}/run, or name a directory on a tmpfs with --run")
+    );
+}
 
 #[test]
 fn each_need_that_is_taken_away_is_named_and_the_others_stay() {
@@ -152,6 +319,19 @@ fn a_failing_start_is_explained_by_its_step_and_the_kernel_s_answer() {
     assert_eq!(root.engine.container_explain(&id).expect("explain").failed_step, "");
     let text = cli::ok(&root, &["explain", "--image", IMAGE, "--network", "none", "echo", "hi"]);
     assert!(text.contains("loopback") && text.contains("exec: "), "{text}");
+    // The flags of the `run` that failed, its name among them.
+    let bind = format!("{}:/etc/passwd/below", root.dir.display());
+    let text = cli::ok(
+        &root,
+        &["explain", "-d", "--rm", "--name", "bad", "-v", &bind, "-w", "/tmp", "--image", IMAGE, "sh", "-c", "true"],
+    );
+    assert!(text.contains("/etc/passwd/below") && text.contains("/tmp"), "{text}");
+    for words in [&["explain", "bad", "--format", "json"][..], &["system", "explain", "--format=json", "bad"]] {
+        let plan: LaunchPlan = serde_json::from_str(&cli::ok(&root, words)).expect("a plan");
+        assert_eq!(plan.name, "/bad", "{words:?}");
+    }
+    let (code, text) = cli::failed(&root, &["explain", "--network", "none", "bad"]);
+    assert!(code == 125 && text.contains("--network describes a new container"), "{text}");
     assert_eq!(root.names(&ListContainers { all: true, ..ListContainers::default() }).len(), 2);
     fails(root.engine.container_explain("nosuch"), ErrorKind::NotFound, "No such container");
 }
@@ -159,7 +339,7 @@ fn a_failing_start_is_explained_by_its_step_and_the_kernel_s_answer() {
 #[test]
 fn a_call_that_a_filter_hides_is_named() {
     let dir = temp_dir();
-    let (report, code) = report(&dir, &words(&["python3", "-c", FILTER]));
+    let (report, code) = report(&dir, &filtered(libc::SYS_openat2, libc::ENOSYS));
     assert_eq!((code, lacks(&report, NeedState::Missing)), (1, vec!["kernel: openat2".to_owned()]));
     std::fs::remove_dir_all(&dir).expect("clean up");
 }

@@ -248,12 +248,13 @@ fn ps_and_port_show_ports() {
 fn a_terminal_inside_needs_one_here() {
     let root = Root::new();
     let text = "coracle: standard input is not a terminal: leave out --tty (-t)";
-    assert_eq!(failed(&root, &["run", "--rm", "-it", "--network", "none", "busybox", "cat"]), (125, text.to_owned()));
+    let wrong_line = |command: &str| (125, format!("{text}\nSee 'coracle {command} --help'."));
+    assert_eq!(failed(&root, &["run", "--rm", "-it", "--network", "none", "busybox", "cat"]), wrong_line("run"));
     assert_eq!(ok(&root, &["ps", "-aq"]), "");
     // Without its input, a terminal inside is allowed.
     assert_eq!(ok(&root, &["run", "--rm", "-t", "--network", "none", "busybox", "echo", "hello"]), "hello");
     ok(&root, &["run", "-dit", "--name", "boat", "--network", "none", "busybox", "cat"]);
-    assert_eq!(failed(&root, &["exec", "-it", "boat", "cat"]), (1, text.to_owned()));
+    assert_eq!(failed(&root, &["exec", "-it", "boat", "cat"]), wrong_line("exec"));
     assert_eq!(failed(&root, &["attach", "boat"]), (1, text.to_owned()));
     ok(&root, &["rm", "-f", "boat"]);
 }
@@ -267,6 +268,7 @@ fn the_third_signal_ends_the_command_and_not_the_container() {
     let mut child = Ended(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("run coracle"));
     let client = nix::unistd::Pid::from_raw(child.0.id() as i32);
     wait_for("its output", || run(&root, &["logs", "deaf"]).stdout == b"ready\n");
+    let id = ok(&root, &["ps", "-q", "--no-trunc"]);
     let kills = || {
         let events = ok(&root, &["events", "--since", "0", "--until", "0m", "--filter", "event=kill"]);
         events.lines().count()
@@ -281,7 +283,11 @@ fn the_third_signal_ends_the_command_and_not_the_container() {
     assert_eq!(child.0.wait().expect("its end").code(), Some(1));
     let mut text = String::new();
     std::io::Read::read_to_string(&mut child.0.stderr.take().expect("stderr"), &mut text).expect("read");
-    assert_eq!(text, "coracle: 3 signals to end: the container is left to itself\n");
+    assert_eq!(
+        text,
+        "coracle: 3 signals to end: the container NAME is left to itself; to end it: coracle kill NAME\n"
+            .replace("NAME", &id)
+    );
     assert_eq!(ok(&root, &["ps", "--format", "{{.Names}}"]), "deaf");
     ok(&root, &["rm", "-f", "deaf"]);
 }

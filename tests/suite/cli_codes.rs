@@ -59,7 +59,17 @@ const WRONG_LINES: &[&[&str]] = &[
     &["inspect", "-f", "{{.Nope}}", "live"],
     &["events", "--since", "x"],
     &["run", "-it", "busybox"],
+    &["run", "--rm", "--restart", "always", "busybox"],
+    &["create", "--rm", "--restart", "always", "busybox"],
+    &["create", "-d", "busybox"],
+    &["create", "--sig-proxy=false", "busybox"],
+    &["create", "--detach-keys", "ctrl-x", "busybox"],
+    &["exec", "-it", "live", "true"],
+    &["explain", "live", "--image", "busybox"],
 ];
+
+/// A command line without a command: help on standard error, where docker's has it.
+const NO_COMMAND: &[&[&str]] = &[&[], &["container"], &["system"]];
 
 #[test]
 fn exit_codes_are_docker_s() {
@@ -78,7 +88,43 @@ fn exit_codes_are_docker_s() {
         let (code, text) = failed(root, words);
         assert!(code == 125 && text.starts_with("coracle: "), "{words:?}: {code} {text}");
     }
+    for words in NO_COMMAND {
+        let output = coracle(&root.dir).args(*words).output().expect("run coracle");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.starts_with("Usage: coracle ") && output.stdout.is_empty(), "{words:?}: {output:?}");
+        assert_eq!(output.status.code(), Some(125), "{words:?}");
+    }
     ok(root, &["rm", "-f", "live"]);
+}
+
+#[test]
+fn a_created_container_is_removed_at_its_end_where_its_flags_say_so() {
+    let root = Root::new();
+    ok(&root, &["create", "--rm", "--name", "boat", "--network", "none", "busybox", "sh", "-c", "exit 7"]);
+    assert_eq!(ok(&root, &["inspect", "-f", "{{.HostConfig.AutoRemove}}", "boat"]), "true");
+    assert_eq!(failed(&root, &["start", "-a", "boat"]), (7, String::new()));
+    wait_for("its removal", || ok(&root, &["ps", "-aq"]).is_empty());
+}
+
+#[test]
+fn events_refuse_a_filter_that_does_not_exist_as_lists_do() {
+    let root = Root::new();
+    let refused = (1, "coracle: Invalid filter 'foo'".to_owned());
+    for list in ["ps", "images", "events"] {
+        assert_eq!(failed(&root, &[list, "--filter", "foo=bar"]), refused, "{list}");
+    }
+    for name in ["container", "daemon", "event", "image", "label", "network", "plugin", "type", "volume"] {
+        ok(&root, &["events", "--since", "0", "--until", "0m", "--filter", &format!("{name}=x")]);
+    }
+}
+
+#[test]
+fn a_registry_that_cannot_be_reached_is_told_in_the_kernel_s_words() {
+    let root = Root::new();
+    let (code, text) = failed(&root, &["pull", "127.0.0.1:1/x/y"]);
+    assert_eq!((code, text.as_str()), (1, "coracle: GET http://127.0.0.1:1/v2/: connection refused"));
+    let (code, text) = failed(&root, &["login", "-u", "a", "-p", "b", "127.0.0.1:1"]);
+    assert!(code == 1 && text.ends_with("/v2/: connection refused"), "{text}");
 }
 
 #[test]
