@@ -638,14 +638,13 @@ mod tests {
 
     fn of(line: &[&str]) -> Result<CreateBody, String> {
         let words = line.iter().map(|w| w.to_string()).collect();
-        body(&parse(&ENTRIES[0].command, words)?).map_err(|e| e.to_string())
+        body_of_line(&parse(&ENTRIES[0].command, words)?).map_err(|e| e.to_string())
     }
 
     #[test]
     fn flags_become_a_body() {
         let body = of(&[
             "-it",
-            "--rm",
             "-m",
             "64m",
             "--cpus",
