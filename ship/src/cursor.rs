@@ -16,6 +16,7 @@
 //! 60  u32  errno       of that failure
 //! ```
 
+use nix::errno::Errno;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -56,12 +57,19 @@ pub enum Fault {
     Read = 6,
     /// The plan of the delivery is damaged.
     Plan = 7,
+    /// The file of the option `syslog-tls-ca-cert` cannot be used.
+    Authorities = 8,
+    /// The file of the option `syslog-tls-cert` cannot be used.
+    Certificate = 9,
+    /// The file of the option `syslog-tls-key` cannot be used.
+    Key = 10,
 }
 
 impl Fault {
     fn of(number: u32) -> Option<Fault> {
-        use Fault::{Connect, Plan, Read, Refused, Resolve, Secure, Send};
-        [Resolve, Connect, Secure, Send, Refused, Read, Plan].into_iter().find(|fault| *fault as u32 == number)
+        use Fault::{Authorities, Certificate, Connect, Key, Plan, Read, Refused, Resolve, Secure, Send};
+        let all = [Resolve, Connect, Secure, Send, Refused, Read, Plan, Authorities, Certificate, Key];
+        all.into_iter().find(|fault| *fault as u32 == number)
     }
 
     fn text(self) -> &'static str {
@@ -73,6 +81,9 @@ impl Fault {
             Fault::Refused => "the receiver did not acknowledge",
             Fault::Read => "the log cannot be read",
             Fault::Plan => "the delivery's plan is damaged",
+            Fault::Authorities => "the file of syslog-tls-ca-cert cannot be used",
+            Fault::Certificate => "the file of syslog-tls-cert cannot be used",
+            Fault::Key => "the file of syslog-tls-key cannot be used",
         }
     }
 }
@@ -98,7 +109,11 @@ impl Cursor {
         match self.fault {
             None => String::new(),
             Some((fault, 0)) => fault.text().to_owned(),
-            Some((fault, errno)) => format!("{}: {}", fault.text(), nix::errno::Errno::from_raw(errno).desc()),
+            Some((fault, errno)) => {
+                let errno = Errno::from_raw(errno);
+                let is_file = matches!(fault, Fault::Authorities | Fault::Certificate | Fault::Key);
+                format!("{}: {}", fault.text(), if is_file { crate::files::reason(errno) } else { errno.desc() })
+            }
         }
     }
 
@@ -213,6 +228,10 @@ mod tests {
         assert_eq!(read(&path).unwrap(), Some(cursor));
         assert_eq!(CursorFile::open(&path).unwrap().now, cursor);
         assert_eq!(cursor.error(), "the receiver cannot be reached: Connection refused");
+        let unusable = Cursor { fault: Some((Fault::Key, libc::ENOTSUP)), ..cursor };
+        file.set(unusable).unwrap();
+        let text = read(&path).unwrap().unwrap().error();
+        assert_eq!(text, "the file of syslog-tls-key cannot be used: it is no regular file");
         // A damaged record counts as none.
         made(&path).unwrap().write_all_at(&[1], 20).unwrap();
         assert_eq!(read(&path).unwrap(), None);

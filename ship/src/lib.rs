@@ -8,6 +8,7 @@
 pub mod courier;
 pub mod cursor;
 pub mod drivers;
+mod files;
 pub mod net;
 pub mod options;
 pub mod outbox;
@@ -20,4 +21,4 @@ mod time;
 #[cfg(feature = "tls")]
 mod tls;
 
-pub use plan::{Facts, Plan, check};
+pub use plan::{Facts, Plan, check, check_files};

@@ -24,6 +24,8 @@ const SILENCE_MS: u32 = 150_000;
 const LOOK: Duration = Duration::from_secs(10);
 /// The name of a host is looked up again so often for datagrams: nothing reports that its address has changed.
 const NAME_AGE: Duration = Duration::from_secs(60);
+/// The longest answer to a frame: a name has 64 digits and a number.
+const ANSWER: usize = 1024;
 /// Datagrams of Graylog's own reader have so many bytes at most, with the head of a chunk.
 const CHUNK: usize = 1420;
 const CHUNK_HEAD: usize = 12;
@@ -262,6 +264,7 @@ impl Link {
         let until = Instant::now() + PATIENCE;
         loop {
             match crate::drivers::acknowledged(&self.answers) {
+                Ok(None) if self.answers.len() > ANSWER => return Err(refused(libc::EBADMSG)),
                 Ok(Some((answer, length))) => {
                     let is_it = answer == name;
                     self.answers.drain(..length);
@@ -278,6 +281,12 @@ impl Link {
     fn more_answers(&mut self, until: Instant, stop: BorrowedFd<'_>) -> Result<(), Problem> {
         let failed = |errno| Problem::Failed(Fault::Refused, errno);
         loop {
+            // Also for a receiver that sends without end.
+            wait(stop, PollFlags::empty(), Duration::ZERO, stop)?;
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(failed(libc::ETIMEDOUT));
+            }
             let mut block = [0; 1024];
             #[cfg(feature = "tls")]
             let got = match &mut self.secure {
@@ -292,12 +301,7 @@ impl Link {
                     self.answers.extend_from_slice(&block[..length]);
                     return Ok(());
                 }
-                Err(Errno::EAGAIN | Errno::EINTR) => {
-                    let left = until.saturating_duration_since(Instant::now());
-                    if !wait(self.fd(), PollFlags::POLLIN, left, stop)? && Instant::now() >= until {
-                        return Err(failed(libc::ETIMEDOUT));
-                    }
-                }
+                Err(Errno::EAGAIN | Errno::EINTR) => drop(wait(self.fd(), PollFlags::POLLIN, left, stop)?),
                 Err(errno) => return Err(failed(errno as i32)),
             }
         }
@@ -333,4 +337,58 @@ fn sealed(bytes: &[u8]) -> nix::Result<OwnedFd> {
     file.write_all(bytes).map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)))?;
     fcntl(&file, FcntlArg::F_ADD_SEALS(SealFlag::all()))?;
     Ok(file.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drivers::{Frame, TlsFiles};
+    use nix::sys::eventfd::{EfdFlags, EventFd};
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    /// A connection of the forward protocol, its other end, and the descriptor that ends it.
+    fn answered(name: &str) -> (Link, UnixStream, EventFd) {
+        let path = std::env::temp_dir().join(format!("coracle-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let listener = UnixListener::bind(&path).unwrap();
+        let address = Address::Unix(path.to_str().unwrap().to_owned());
+        let to = Destination { address, tls: TlsFiles::default(), manner: Manner::Answered };
+        let stop = EventFd::from_flags(EfdFlags::EFD_CLOEXEC).unwrap();
+        let link = Link::open(&to, stop.as_fd()).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        (link, listener.accept().unwrap().0, stop)
+    }
+
+    fn frames() -> Frames {
+        Frames { bytes: b"x".to_vec(), frames: vec![Frame { end: 1, records: 1, name: "i-1".into() }] }
+    }
+
+    const OTHER: &[u8] = b"\x81\xa3ack\xa1x";
+
+    #[test]
+    fn answers_without_end_defeat_neither_the_stop_nor_the_time() {
+        let (mut link, mut other, stop) = answered("flood");
+        let flood = std::thread::spawn(move || {
+            let answers = OTHER.repeat(100_000);
+            while other.write_all(&answers).is_ok() {}
+        });
+        link.more_answers(Instant::now() + PATIENCE, stop.as_fd()).unwrap();
+        let late = link.more_answers(Instant::now(), stop.as_fd());
+        assert_eq!(late, Err(Problem::Failed(Fault::Refused, libc::ETIMEDOUT)));
+        stop.write(1).unwrap();
+        assert_eq!(link.answer(b"i-1", stop.as_fd()), Err(Problem::Stopped));
+        drop(link);
+        flood.join().unwrap();
+    }
+
+    #[test]
+    fn an_answer_is_bounded() {
+        let (mut link, mut other, stop) = answered("long");
+        other.write_all(&[b"\x81\xa3ack\xda\xff\xff".as_slice(), &[b'x'; 4096]].concat()).unwrap();
+        let sent = link.send_answered(&frames(), stop.as_fd());
+        assert_eq!(sent, (0, Err(Problem::Failed(Fault::Refused, libc::EBADMSG))));
+        let (mut link, mut other, stop) = answered("right");
+        other.write_all(&[OTHER, b"\x81\xa3ack\xa3i-1"].concat()).unwrap();
+        assert_eq!(link.send_answered(&frames(), stop.as_fd()), (1, Ok(())));
+    }
 }

@@ -51,6 +51,16 @@ pub(crate) fn flag(options: &Options, key: &str) -> Result<bool, Error> {
     }
 }
 
+/// Whether a text is a number of bytes as Go's units read it: `512`, `1m`, `1.5 MiB`.
+pub(crate) fn is_size(text: &str) -> bool {
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let number = &text[..text.len() - unit.len()];
+    let unit = unit.strip_prefix(' ').unwrap_or(unit).to_ascii_lowercase();
+    let unit = unit.strip_suffix('b').unwrap_or(&unit);
+    let unit = unit.strip_suffix('i').unwrap_or(unit);
+    number.parse::<f64>().is_ok() && matches!(unit, "" | "k" | "m" | "g" | "t" | "p")
+}
+
 /// Where a receiver is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Address {
@@ -72,6 +82,10 @@ impl Address {
     /// Reads `proto://address`; `None`: another form. A missing port is `port`, if that is given.
     pub(crate) fn parse(text: &str, port: Option<u16>) -> Option<Address> {
         let (proto, rest) = text.split_once("://")?;
+        // No path of a socket and no host has these.
+        if rest.contains(char::is_control) {
+            return None;
+        }
         match proto {
             "unix" if rest.starts_with('/') => return Some(Address::Unix(rest.to_owned())),
             "unixgram" if rest.starts_with('/') => return Some(Address::UnixDatagram(rest.to_owned())),
@@ -119,7 +133,17 @@ mod tests {
         assert_eq!(Address::parse("tcp://logs", Some(514)), tcp("logs", 514));
         assert_eq!(Address::parse("unix:///dev/log", None), Some(Address::Unix("/dev/log".into())));
         assert_eq!(Address::parse("tcp+tls://a:1", None), Some(Address::Tls("a".into(), 1)));
-        for bad in ["logs:601", "tcp://logs", "tcp://:1", "tcp://a:b", "tcp://a:70000", "tcp://::1:5", "http://a:1"] {
+        for bad in [
+            "logs:601",
+            "tcp://logs",
+            "tcp://:1",
+            "tcp://a:b",
+            "tcp://a:70000",
+            "tcp://::1:5",
+            "http://a:1",
+            "unix:///a\0b",
+            "tcp://a\nb:1",
+        ] {
             assert_eq!(Address::parse(bad, None), None, "{bad}");
         }
     }

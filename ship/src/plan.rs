@@ -2,7 +2,7 @@
 //! readable by its owner alone, because options hold keys and tokens.
 
 use crate::drivers::{Driver, NAMES};
-use crate::options::{Error, Options, refused, text};
+use crate::options::{Error, Options, is_size, refused, text};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -117,12 +117,30 @@ pub fn check(kind: &str, options: &Options) -> Result<(), Error> {
     if options.contains_key("max-buffer-size") && mode != "non-blocking" {
         return refused("logger: max-buffer-size option is only supported with 'mode=non-blocking'");
     }
+    if let Some(size) = options.get("max-buffer-size").filter(|size| !is_size(size)) {
+        return refused(format!("error parsing option max-buffer-size: invalid size: '{size}'"));
+    }
     if let Some(other) =
         text(options, "cache-disabled").filter(|_| crate::options::flag(options, "cache-disabled").is_err())
     {
         return refused(format!("invalid value for option cache-disabled: {other}"));
     }
     Driver::parse(kind, options).map(|_| ())
+}
+
+/// Reads the files that the options of a driver name. Errors: one of them is missing, no regular file, or too long.
+pub fn check_files(kind: &str, options: &Options) -> Result<(), Error> {
+    let tls = Driver::parse(kind, options)?.destination().tls;
+    let authorities = tls.authorities.filter(|_| !tls.skips_check);
+    let files =
+        [("syslog-tls-ca-cert", authorities), ("syslog-tls-cert", tls.certificate), ("syslog-tls-key", tls.key)];
+    for (option, path) in files {
+        let Some(path) = path else { continue };
+        if let Err(errno) = crate::files::read(&path) {
+            return refused(format!("{option}: read {}: {}", path.display(), crate::files::reason(errno)));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -144,6 +162,18 @@ mod tests {
     }
 
     #[test]
+    fn files_of_options_are_named() {
+        let of = |key: &str, value: &str| {
+            let all = [(key, value), ("syslog-address", "tcp+tls://a:1")];
+            check_files("syslog", &all.map(|(key, value)| (key.to_owned(), value.to_owned())).into())
+        };
+        let refused = |key, value| of(key, value).unwrap_err().0;
+        assert_eq!(refused("syslog-tls-key", "/no/key"), "syslog-tls-key: read /no/key: No such file or directory");
+        assert!(refused("syslog-tls-ca-cert", "/dev/zero").ends_with("read /dev/zero: it is no regular file"));
+        assert_eq!(of("syslog-tls-cert", "/proc/self/maps"), Ok(()));
+    }
+
+    #[test]
     fn options_of_every_driver() {
         let of = |key: &str, value: &str| Options::from([(key.to_owned(), value.to_owned())]);
         let refused = |options| check("syslog", &options).unwrap_err().0;
@@ -152,6 +182,14 @@ mod tests {
             refused(of("max-buffer-size", "1m")),
             "logger: max-buffer-size option is only supported with 'mode=non-blocking'"
         );
+        let mut buffered = of("mode", "non-blocking");
+        for (size, is_one) in
+            [("1m", true), ("1.5 MiB", true), ("512", true), ("", false), ("-1", false), ("1q", false)]
+        {
+            buffered.insert("max-buffer-size".into(), size.into());
+            assert_eq!(check("syslog", &buffered).is_ok(), is_one, "{size}");
+        }
+        assert_eq!(refused(buffered), "error parsing option max-buffer-size: invalid size: '1q'");
         assert_eq!(refused(of("cache-disabled", "maybe")), "invalid value for option cache-disabled: maybe");
         assert_eq!(
             check("etwlogs", &Options::new()).unwrap_err().0,

@@ -2,6 +2,7 @@
 
 use crate::cursor::Fault;
 use crate::drivers::TlsFiles;
+use crate::files;
 use crate::net::{PATIENCE, Problem, send_some, wait};
 use nix::errno::Errno;
 use nix::poll::PollFlags;
@@ -32,7 +33,7 @@ impl Session {
         files: &TlsFiles,
         stop: BorrowedFd<'_>,
     ) -> Result<Session, Problem> {
-        let config = config(files).ok_or(failed(libc::ENOKEY))?;
+        let config = config(files)?;
         let name = ServerName::try_from(host.to_owned()).map_err(|_| failed(libc::EINVAL))?;
         let session = ClientConnection::new(Arc::new(config), name).map_err(|_| failed(libc::EPROTO))?;
         let mut session = Session(session);
@@ -40,7 +41,9 @@ impl Session {
         session.flush(socket, stop)?;
         while session.0.is_handshaking() {
             let left = until.saturating_duration_since(Instant::now());
-            if !wait(socket.as_fd(), PollFlags::POLLIN, left, stop)? && Instant::now() >= until {
+            wait(socket.as_fd(), PollFlags::POLLIN, left, stop)?;
+            // Also for a receiver that sends without end.
+            if Instant::now() >= until {
                 return Err(failed(libc::ETIMEDOUT));
             }
             match session.take(socket) {
@@ -110,10 +113,11 @@ impl Session {
     }
 }
 
-/// `None`: a file cannot be read, or holds something else.
-fn config(files: &TlsFiles) -> Option<ClientConfig> {
+/// Errors: a file cannot be read, or holds something else.
+fn config(files: &TlsFiles) -> Result<ClientConfig, Problem> {
     let provider = Arc::new(ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions().ok()?;
+    let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
+    let builder = builder.map_err(|_| failed(libc::EPROTO))?;
     let builder = if files.skips_check {
         builder.dangerous().with_custom_certificate_verifier(Arc::new(Unchecked(provider)))
     } else {
@@ -121,26 +125,39 @@ fn config(files: &TlsFiles) -> Option<ClientConfig> {
     };
     match (&files.certificate, &files.key) {
         (Some(certificate), Some(key)) => {
-            let key = PrivateKeyDer::from_pem_file(key).ok()?;
-            builder.with_client_auth_cert(certificates(certificate)?, key).ok()
+            let wrong = unusable(Fault::Key)(Errno::ENOKEY);
+            let key =
+                PrivateKeyDer::from_pem_slice(&files::read(key).map_err(unusable(Fault::Key))?).map_err(|_| wrong)?;
+            builder.with_client_auth_cert(certificates(certificate, Fault::Certificate)?, key).map_err(|_| wrong)
         }
-        (None, None) => Some(builder.with_no_client_auth()),
-        _ => None,
+        (None, None) => Ok(builder.with_no_client_auth()),
+        (Some(_), None) => Err(unusable(Fault::Key)(Errno::ENOKEY)),
+        (None, Some(_)) => Err(unusable(Fault::Certificate)(Errno::ENOKEY)),
     }
 }
 
-fn authorities(file: Option<&Path>) -> Option<RootCertStore> {
-    let mut store = RootCertStore::empty();
-    let all = match file {
-        Some(file) => certificates(file)?,
-        None => rustls_native_certs::load_native_certs().certs,
-    };
-    let (taken, _) = store.add_parsable_certificates(all);
-    (taken > 0).then_some(store)
+/// A file of an option cannot be used.
+fn unusable(fault: Fault) -> impl Fn(Errno) -> Problem {
+    move |errno| Problem::Failed(fault, errno as i32)
 }
 
-fn certificates(file: &Path) -> Option<Vec<CertificateDer<'static>>> {
-    CertificateDer::pem_file_iter(file).ok()?.collect::<Result<Vec<_>, _>>().ok()
+fn authorities(file: Option<&Path>) -> Result<RootCertStore, Problem> {
+    let mut store = RootCertStore::empty();
+    let all = match file {
+        Some(file) => certificates(file, Fault::Authorities)?,
+        None => rustls_native_certs::load_native_certs().certs,
+    };
+    match store.add_parsable_certificates(all) {
+        (0, _) if file.is_some() => Err(unusable(Fault::Authorities)(Errno::ENOKEY)),
+        (0, _) => Err(failed(libc::ENOKEY)),
+        _ => Ok(store),
+    }
+}
+
+fn certificates(file: &Path, fault: Fault) -> Result<Vec<CertificateDer<'static>>, Problem> {
+    let text = files::read(file).map_err(unusable(fault))?;
+    let all = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
+    all.map_err(|_| unusable(fault)(Errno::ENOKEY))
 }
 
 /// Takes every certificate of a receiver: `skip-verify`. The signature of the session is still checked.

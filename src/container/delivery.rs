@@ -14,6 +14,10 @@ pub(super) fn begin(places: &Places, found: &Snapshot) -> Result<()> {
     if !is_delivered(found)? {
         return Ok(());
     }
+    let config = &found.spec.host_config.log_config;
+    // As in dockerd, a file of the options that is missing fails the start. Each connection reads the file again.
+    coracle_ship::check_files(&config.kind, &config.config)
+        .map_err(|error| Error::internal(format!("failed to initialize logging driver: {error}")).in_area("log"))?;
     let failed = |e: std::io::Error| Error::io("write the plan of the log's delivery", &e).in_area("log");
     outbox::write_plan(places.root(), &plan(found)?).map_err(failed)
 }

@@ -115,7 +115,11 @@ impl Source {
     /// Everything up to a place is delivered.
     pub(super) fn deliver(&mut self, place: Place) {
         self.done = place;
-        let cursor = crate::cursor::Cursor { delivered_ns: now_ns(), fault: None, ..place.cursor };
+        let now = self.file.now;
+        // Rotation may have taken records, and nothing else happened.
+        let is_nothing = place.cursor.delivered == now.delivered;
+        let (delivered_ns, fault) = if is_nothing { (now.delivered_ns, now.fault) } else { (now_ns(), None) };
+        let cursor = crate::cursor::Cursor { delivered_ns, fault, ..place.cursor };
         // A disk that takes no cursor means that lines come twice after the shipper's end.
         let _ = self.file.set(cursor);
     }
@@ -137,4 +141,31 @@ impl Source {
 /// The inode of the plan's file; 0: there is none.
 fn number(entry: &Entry) -> u64 {
     entry.plan_path().metadata().map_or(0, |facts| facts.ino())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cursor::{self, Cursor};
+    use crate::options::Options;
+
+    #[test]
+    fn a_place_behind_nothing_is_no_delivery() {
+        let root = std::env::temp_dir().join(format!("coracle-source-{}", std::process::id()));
+        let entry = Entry::new(&root, "i");
+        std::fs::create_dir_all(&entry.own).unwrap();
+        let driver = Driver::parse("journald", &Options::new()).unwrap();
+        let mut source = Source::open(entry.clone(), &Plan::default(), &driver).unwrap();
+        source.fail(Fault::Connect, libc::ECONNREFUSED);
+        let mut place = source.done;
+        place.cursor.position.generation = 1;
+        source.deliver(place);
+        let read = || cursor::read(&entry.cursor_path()).unwrap().unwrap();
+        let fault = Some((Fault::Connect, libc::ECONNREFUSED));
+        assert_eq!(read(), Cursor { position: place.cursor.position, fault, ..Cursor::default() });
+        place.cursor.delivered = 1;
+        source.deliver(place);
+        assert!(read().delivered_ns > 0 && read().fault.is_none());
+        std::fs::remove_dir_all(&root).unwrap();
+    }
 }

@@ -1,7 +1,7 @@
 //! fluentd: the forward protocol (MessagePack), over TCP, TLS and UNIX sockets.
 
 use super::{Destination, Encoder, Frames, Manner, TlsFiles};
-use crate::options::{Address, Error, Options, flag, host_port, refused, text, unknown};
+use crate::options::{Address, Error, Options, flag, host_port, is_size, refused, text, unknown};
 use crate::plan::Facts;
 use crate::spool::{Batch, Part};
 
@@ -56,11 +56,8 @@ fn address(given: Option<&str>) -> Result<Address, Error> {
 
 /// Options of dockerd's buffer in memory: checked, without an effect here, as lines wait in the spool.
 fn check_unused(options: &Options) -> Result<(), Error> {
-    if let Some(limit) = text(options, "fluentd-buffer-limit") {
-        let digits = limit.trim_end_matches(|c: char| c.is_ascii_alphabetic()).trim();
-        if digits.parse::<f64>().is_err() {
-            return refused(format!("invalid size: '{limit}'"));
-        }
+    if let Some(limit) = text(options, "fluentd-buffer-limit").filter(|limit| !is_size(limit)) {
+        return refused(format!("invalid size: '{limit}'"));
     }
     if let Some(wait) = text(options, "fluentd-retry-wait") {
         let digits = wait.trim_end_matches(|c: char| c.is_alphabetic());

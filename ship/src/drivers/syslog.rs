@@ -130,13 +130,18 @@ impl Settings {
             facility: self.facility,
             form: self.form,
             edge: self.edge(),
-            tag: facts.tag.clone(),
-            host: facts.host.clone(),
+            tag: in_one_line(&facts.tag),
+            host: in_one_line(&facts.host),
             pid: std::process::id(),
             stamps: Stamps::new(),
             message: Vec::new(),
         }
     }
+}
+
+/// A text without control characters: a newline of a tag would end the message, and begin another one.
+fn in_one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// Makes syslog messages.
@@ -219,6 +224,17 @@ mod tests {
         let (all, end) = sent(&tls);
         assert!(all.starts_with(&format!("{} <30>1 {new}.{micros:06}{zone} box web PID web - one", message.len())));
         assert_eq!(end, message.len() + message.len().to_string().len() + 1);
+    }
+
+    #[test]
+    fn a_tag_does_not_begin_another_message() {
+        let facts = Facts { tag: "web\n<0>forged\0".into(), host: "b\nox".into(), ..Facts::default() };
+        let mut frames = Frames::default();
+        let settings = parse(&options(&[("syslog-address", "tcp://a"), ("syslog-format", "rfc3164")])).unwrap();
+        settings.encoder(&facts).encode(&Batch::of(&[(false, 0, b"one")]), &mut frames);
+        let text = String::from_utf8(frames.bytes).unwrap();
+        assert!(text.contains(" b ox web <0>forged [") && text.ends_with("one\n"), "{text:?}");
+        assert_eq!(text.matches(char::is_control).count(), 1, "{text:?}");
     }
 
     #[test]

@@ -5,11 +5,13 @@ use crate::cursor::Fault;
 use crate::options::Address;
 use nix::errno::Errno;
 use nix::poll::PollFlags;
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrLike, SockaddrStorage, UnixAddr, connect, setsockopt, socket, sockopt,
 };
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, mpsc};
 
 /// The usual sockets of the host's own syslog.
 const SYSLOG: [&str; 3] = ["/dev/log", "/var/run/syslog", "/var/run/log"];
@@ -43,8 +45,7 @@ pub(super) fn open(address: &Address, stop: BorrowedFd<'_>) -> Result<OwnedFd, P
 
 /// Tries the addresses of a name in turn. The name is looked up for each connection.
 fn to_host(host: &str, port: u16, kind: SockType, stop: BorrowedFd<'_>) -> Result<OwnedFd, Problem> {
-    let found = (host, port).to_socket_addrs();
-    let found = found.map_err(|error| Problem::Failed(Fault::Resolve, error.raw_os_error().unwrap_or(0)))?;
+    let found = look_up(host, port, stop)?;
     let mut last = Problem::Failed(Fault::Resolve, 0);
     for address in found {
         let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
@@ -55,6 +56,32 @@ fn to_host(host: &str, port: u16, kind: SockType, stop: BorrowedFd<'_>) -> Resul
         }
     }
     Err(last)
+}
+
+/// The C library's look-up blocks for as long as a name server does not answer.
+fn look_up(host: &str, port: u16, stop: BorrowedFd<'_>) -> Result<Vec<SocketAddr>, Problem> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(vec![(address, port).into()]);
+    }
+    let name = (host.to_owned(), port);
+    let found = aside(move || name.to_socket_addrs().map(Vec::from_iter), stop)?;
+    found.map_err(|error| Problem::Failed(Fault::Resolve, error.raw_os_error().unwrap_or(0)))
+}
+
+/// Does work that blocks on a thread of its own. If the shipper is to end, this does not wait for the work, which ends
+/// by itself.
+fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static, stop: BorrowedFd<'_>) -> Result<T, Problem> {
+    let failed = |errno: Errno| Problem::Failed(Fault::Resolve, errno as i32);
+    let done = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK).map_err(failed)?);
+    let (theirs, (give, take)) = (Arc::clone(&done), mpsc::channel());
+    // The thread has the signal mask of this one.
+    let started = std::thread::Builder::new().name("coracle-resolver".into()).spawn(move || {
+        let _ = give.send(work());
+        let _ = theirs.write(1);
+    });
+    started.map_err(|error| failed(Errno::from_raw(error.raw_os_error().unwrap_or(libc::EAGAIN))))?;
+    while !wait(done.as_fd(), PollFlags::POLLIN, PATIENCE, stop)? {}
+    take.try_recv().map_err(|_| failed(Errno::EIO))
 }
 
 fn storage(address: SocketAddr) -> SockaddrStorage {
@@ -95,4 +122,21 @@ fn watch_peer(socket: &OwnedFd) -> nix::Result<()> {
     setsockopt(socket, sockopt::TcpKeepIdle, &IDLE)?;
     setsockopt(socket, sockopt::TcpKeepInterval, &PROBES)?;
     setsockopt(socket, sockopt::TcpNoDelay, &true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_up_that_blocks_does_not_hold_the_end_up() {
+        let stop = EventFd::from_flags(EfdFlags::EFD_CLOEXEC).unwrap();
+        assert_eq!(aside(|| 5, stop.as_fd()), Ok(5));
+        let named = look_up("localhost", 7, stop.as_fd()).unwrap();
+        assert!(!named.is_empty() && named.iter().all(|address| address.port() == 7), "{named:?}");
+        stop.write(1).unwrap();
+        let (go, blocked) = mpsc::channel::<()>();
+        assert_eq!(aside(move || blocked.recv().is_ok(), stop.as_fd()), Err(Problem::Stopped));
+        drop(go);
+    }
 }
