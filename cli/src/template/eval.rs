@@ -54,6 +54,12 @@ const USERS_WORDS: &[&str] = &[
     "Status",
 ];
 
+/// How often the bodies of all ranges of a template run at most.
+const MOST_TURNS: u32 = 1_000_000;
+/// A text that a function makes has so many bytes at most: a template that doubles a text would only take memory.
+const LONGEST_TEXT: usize = 4 << 20;
+const LONGEST_OUTPUT: usize = 64 << 20;
+
 /// How a `range` goes on after a node.
 enum Leave {
     Break,
@@ -64,7 +70,7 @@ type Flow = Result<ControlFlow<Leave>, Mistake>;
 
 /// The text of a template's nodes for a thing.
 pub fn render(nodes: &[Node], subject: &Subject) -> Result<String, Mistake> {
-    let mut run = Run { subject, variables: Vec::new(), output: String::new() };
+    let mut run = Run { subject, variables: Vec::new(), output: String::new(), turns: 0 };
     // A break stands inside of a range only: the parser has seen to that.
     run.nodes(nodes, &subject.document).map(drop)?;
     Ok(run.output)
@@ -74,9 +80,21 @@ struct Run<'a> {
     subject: &'a Subject,
     variables: Vec<(String, Value)>,
     output: String,
+    /// How often the bodies of ranges ran.
+    turns: u32,
 }
 
 impl Run<'_> {
+    /// Before each turn of a range. Errors: the template runs without a sensible end.
+    fn bound(&mut self, at: usize) -> Result<(), Mistake> {
+        self.turns += 1;
+        match (self.turns > MOST_TURNS, self.output.len() > LONGEST_OUTPUT) {
+            (true, _) => Err(Mistake::new(at, format!("range: more than {MOST_TURNS} turns"))),
+            (_, true) => Err(Mistake::new(at, format!("range: more than {LONGEST_OUTPUT} bytes of output"))),
+            _ => Ok(()),
+        }
+    }
+
     fn nodes(&mut self, nodes: &[Node], dot: &Value) -> Flow {
         for node in nodes {
             match node {
@@ -154,6 +172,7 @@ impl Run<'_> {
         let (outside, mut any) = (self.variables.len(), false);
         for (key, item) in items {
             any = true;
+            self.bound(block.pipe.at)?;
             match block.pipe.variables.as_slice() {
                 [] => {}
                 [one] => self.set(one, item.clone(), block.pipe.assigns),
@@ -233,6 +252,9 @@ impl Run<'_> {
             return Ok(Found::Value(arguments.into_iter().next().unwrap_or_default()));
         }
         let value = functions::call(name, &arguments).map_err(|text| Mistake::new(function.at, text))?;
+        if value.as_str().is_some_and(|text| text.len() > LONGEST_TEXT) {
+            return Err(Mistake::new(function.at, format!("{name}: a text of more than {LONGEST_TEXT} bytes")));
+        }
         fields_of(function, value)
     }
 

@@ -164,6 +164,14 @@ mod tests {
         ("{{.Name 1}}", "column 3: .Name takes no arguments"),
         ("{{range .Name}}{{end}}", "column 9: range over a text"),
         ("{{break}}", "column 3: {{break}} outside of {{range}}"),
+        ("{{range 9000000000}}{{end}}", "column 9: range: more than 1000000 turns"),
+        ("{{range 2000}}{{range 2000}}{{end}}{{end}}", "column 23: range: more than 1000000 turns"),
+        ("{{$x := \"ab\"}}{{range 99}}{{$x = print $x $x}}{{end}}", {
+            "column 34: print: a text of more than 4194304 bytes"
+        }),
+        ("{{$x := \"ab\"}}{{range 20}}{{$x = print $x $x}}{{end}}{{range 99}}{{$x}}{{end}}", {
+            "column 62: range: more than 67108864 bytes of output"
+        }),
     ];
 
     #[test]
