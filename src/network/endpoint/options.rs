@@ -9,11 +9,19 @@ const INTERFACE: &str = "com.docker.network.endpoint.ifname";
 /// The longest name of an interface: IFNAMSIZ without its NUL.
 const LONGEST_NAME: usize = 15;
 
+/// A kernel parameter of an interface.
+#[derive(Debug, PartialEq, Eq)]
+struct Parameter {
+    /// Below `/proc/sys`: the directory of all interfaces.
+    dir: String,
+    key: String,
+    value: String,
+}
+
 /// The options that the engine itself follows.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct EndpointOptions {
-    /// Paths below `/proc/sys`, in which `IFNAME` stands for the interface, and values.
-    sysctls: Vec<(String, String)>,
+    sysctls: Vec<Parameter>,
     /// The name of the interface in the container.
     pub interface: Option<String>,
 }
@@ -29,8 +37,8 @@ impl EndpointOptions {
 
     /// The kernel parameters of an interface: paths below `/proc/sys` and values.
     pub(crate) fn sysctls(&self, interface: &str) -> Vec<(String, String)> {
-        let of = |path: &str| path.replacen("IFNAME", interface, 1);
-        self.sysctls.iter().map(|(path, value)| (of(path), value.clone())).collect()
+        let of = |one: &Parameter| (format!("{}/{interface}/{}", one.dir, one.key), one.value.clone());
+        self.sysctls.iter().map(of).collect()
     }
 }
 
@@ -41,7 +49,7 @@ pub(super) fn unknown(options: &StringMap) -> Option<&str> {
 
 /// `net.ipv4.conf.IFNAME.log_martians=1`: only parameters of the interface itself, so that an endpoint sets nothing of
 /// another one.
-fn sysctl(text: &str) -> Result<(String, String)> {
+fn sysctl(text: &str) -> Result<Parameter> {
     let wrong = || {
         Error::invalid(format!(
             "unrecognised network interface sysctl '{text}'; represent 'net.X.Y.ethN.Z=V' as 'net.X.Y.IFNAME.Z=V', 'X' \
@@ -60,7 +68,7 @@ fn sysctl(text: &str) -> Result<(String, String)> {
     if !(is_word(kind) && is_word(key) && is_value) && Wall::SysctlCheck.stands() {
         return Err(wrong());
     }
-    Ok((format!("net/{family}/{kind}/IFNAME/{key}"), value.to_owned()))
+    Ok(Parameter { dir: format!("net/{family}/{kind}"), key: key.to_owned(), value: value.to_owned() })
 }
 
 /// The kernel's own rules, and no name that a part of `/proc/sys/net` or the loopback interface has.
@@ -87,6 +95,8 @@ mod tests {
         let all = options.sysctls("eth3");
         assert_eq!(all[0], ("net/ipv4/conf/eth3/log_martians".into(), "1".into()));
         assert_eq!(all[1].0, "net/ipv6/neigh/eth3/base_reachable_time_ms");
+        let options = parsed(SYSCTLS, "net.ipv4.IFNAME.IFNAME.IFNAME=1").unwrap();
+        assert_eq!(options.sysctls("eth3")[0].0, "net/ipv4/IFNAME/eth3/IFNAME");
         for bad in [
             "net.ipv4.conf.eth0.log_martians=1",
             "net.ipv4.ip_forward=1",
