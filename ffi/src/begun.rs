@@ -68,11 +68,14 @@ impl Begun {
             return Err(Failure::misuse("op has a call already, or the answer of that call was not taken"));
         }
         self.op.check()?;
-        self.watch_operation(&inner)?;
+        let watched = self.watch_operation(&inner).and_then(|()| match &work {
+            Work::Wait(wait) => self.watch(wait.fd()),
+            _ => Ok(()),
+        });
+        watched.inspect_err(|_| self.leave_operation())?;
         inner.area = Some(area);
         let work = match work {
             Work::Wait(wait) => {
-                self.watch(wait.fd())?;
                 inner.state = State::Waits(wait, -1);
                 self.arm_wait(&mut inner);
                 return Ok(());
@@ -81,11 +84,7 @@ impl Begun {
         };
         inner.state = State::Queued;
         drop(inner);
-        let queued = pool::submit(self.job(root, work));
-        if queued.is_err() {
-            self.lock().state = State::Idle;
-        }
-        queued
+        self.submit(root, work)
     }
 
     fn job(self: &Arc<Begun>, root: Option<Root>, work: Work) -> Job {
@@ -203,7 +202,12 @@ impl Begun {
         inner.state = State::Queued;
         self.set_timer(&inner);
         drop(inner);
-        pool::submit(self.job(None, work)).map(|()| None).inspect_err(|_| {
+        self.submit(None, work).map(|()| None)
+    }
+
+    /// A call that no thread takes has ended: neither a cancel nor a deadline makes the descriptor readable any more.
+    fn submit(self: &Arc<Begun>, root: Option<Root>, work: Work) -> Outcome<()> {
+        pool::submit(self.job(root, work)).inspect_err(|_| {
             self.lock().state = State::Idle;
             self.leave_operation();
         })
