@@ -231,7 +231,7 @@ mod tests {
         let unusable = Cursor { fault: Some((Fault::Key, libc::ENOTSUP)), ..cursor };
         file.set(unusable).unwrap();
         let text = read(&path).unwrap().unwrap().error();
-        assert_eq!(text, "the file of syslog-tls-key cannot be used: it is no regular file");
+        assert_eq!(text, "the file of syslog-tls-key cannot be used: not a regular file");
         // A damaged record counts as none.
         made(&path).unwrap().write_all_at(&[1], 20).unwrap();
         assert_eq!(read(&path).unwrap(), None);

@@ -27,9 +27,9 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Errno> {
 /// The reason why a file cannot be used, in words.
 pub(crate) fn reason(errno: Errno) -> &'static str {
     match errno {
-        Errno::ENOTSUP => "it is no regular file",
-        Errno::EFBIG => "it is longer than 1 MiB",
-        Errno::ENOKEY => "it does not hold what the option needs",
+        Errno::ENOTSUP => "not a regular file",
+        Errno::EFBIG => "longer than 1 MiB",
+        Errno::ENOKEY => "no certificate or key of this kind in the file",
         other => other.desc(),
     }
 }

@@ -169,7 +169,7 @@ mod tests {
         };
         let refused = |key, value| of(key, value).unwrap_err().0;
         assert_eq!(refused("syslog-tls-key", "/no/key"), "syslog-tls-key: read /no/key: No such file or directory");
-        assert!(refused("syslog-tls-ca-cert", "/dev/zero").ends_with("read /dev/zero: it is no regular file"));
+        assert!(refused("syslog-tls-ca-cert", "/dev/zero").ends_with("read /dev/zero: not a regular file"));
         assert_eq!(of("syslog-tls-cert", "/proc/self/maps"), Ok(()));
     }
 

@@ -29,7 +29,7 @@ pub(crate) fn create(data: &[u8]) {
     assert_eq!(serde_json::to_string(&again).expect("JSON"), text);
     let _ = spec::environment(&spec, "host", &[]);
     let _ = spec::ulimits(&spec.host_config);
-    let _ = spec::mount_table(&spec);
+    let _ = spec::mount_table(&spec, Vec::new());
     let _ = spec::sysctls(&spec.host_config);
     let _ = spec::security(&spec.host_config);
     let _ = spec::health_check(&spec);

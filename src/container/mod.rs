@@ -236,7 +236,7 @@ impl Containers {
         let planner = group!(Planner = places register groups finder labels confinement mounts links host networks);
         let execs = group!(Execs = register monitors exec_records finder planner; swept: Mutex::default());
         let starter = group!(Starter = places register monitors crashes finder labels confinement mounts links
-            host_files planner networks options; program);
+            host_files planner groups networks options; program);
         let creator = group!(Creator = places register storage finder labels mounts links host images options; lease);
         let updater = group!(Updater = register monitors groups finder host);
         let stopper = group!(Stopper = register monitors finder starter networks);

@@ -114,7 +114,7 @@ impl Planner {
     pub(super) fn plan_again(&self, found: &Snapshot, networks: &network::JoinedEndpoints) -> Result<plan::Plan> {
         // The monitor has the descriptor that reserves the ports: the plan needs no index any more.
         let joined = self.join(found, None)?;
-        Ok(plan::compile(&self.container(found, &joined, networks)?))
+        Ok(plan::compile(&self.container(found, &joined, networks, self.groups.devices_of_start(found)?)?))
     }
 
     pub(super) fn resolver(
@@ -241,10 +241,10 @@ impl Planner {
         found: &Snapshot,
         joined: &JoinedNamespaces,
         networks: &network::JoinedEndpoints,
+        cdi: cdi::Edits,
     ) -> Result<plan::Container> {
         let Snapshot { row, spec, .. } = found;
         let host = &spec.host_config;
-        let cdi = cdi::resolve(&host.resources.device_requests, &self.groups.cdi_dirs)?;
         let devices = devices::for_container(host.privileged, &host.resources, &cdi.nodes)?;
         let cgroups = cgroup::compile(
             &self.groups.hierarchies,
@@ -277,7 +277,7 @@ impl Planner {
             readonly_rootfs: host.readonly_rootfs,
             root_propagation: 0,
             privileged: host.privileged,
-            mounts: self.mounts(found, id)?.into_iter().chain(cdi.mounts.into_iter().map(cdi_mount)).collect(),
+            mounts: self.mounts(found, id, cdi.mounts)?,
             shm_size: host.shm_size.and_then(|size| u64::try_from(size).ok()).unwrap_or(spec::DEFAULT_SHM_SIZE as u64),
             nodes: devices.nodes,
             masked: spec::masked_paths(host, self.host.cpu_count),
@@ -330,8 +330,8 @@ impl Planner {
     }
 
     /// The three files, then the caller's mounts; a mount of the caller's may replace a file.
-    pub(super) fn mounts(&self, found: &Snapshot, files_of: &str) -> Result<Vec<Mount>> {
-        let table = spec::mount_table(&found.spec)?;
+    pub(super) fn mounts(&self, found: &Snapshot, files_of: &str, of_devices: Vec<cdi::Mount>) -> Result<Vec<Mount>> {
+        let table = spec::mount_table(&found.spec, of_devices.into_iter().map(cdi_mount).collect())?;
         let dir = self.places.dir(files_of);
         let access = if found.spec.host_config.readonly_rootfs { libc::MOUNT_ATTR_RDONLY } else { 0 };
         let files: Vec<Mount> = ["resolv.conf", "hostname", "hosts"]
@@ -496,19 +496,17 @@ fn plan_mount(mount: spec::Mount, label: &str) -> Mount {
 }
 
 /// A mount that comes with a device.
-fn cdi_mount(mount: cdi::Mount) -> Mount {
+fn cdi_mount(mount: cdi::Mount) -> spec::Mount {
     let cdi::Mount { source, target, attributes, recursive } = mount;
-    Mount::Bind {
-        source: source.into(),
+    spec::Mount {
+        source,
         target,
-        attributes,
-        propagation: libc::MS_PRIVATE,
-        propagate_below: true,
-        recursive,
-        make_source: false,
-        read_only_below: false,
-        own_ids: false,
-        part: String::new(),
+        flags: attributes,
+        recursive: true,
+        top_only: !recursive,
+        // No source is made on the host.
+        long: true,
+        ..spec::Mount::default()
     }
 }
 

@@ -8,7 +8,7 @@ use super::planner::{INIT, has_init};
 use super::spec::{self, Spec, Users};
 use super::state::{Verb, Way, decide};
 use super::{
-    Confinement, Crashes, Finder, HostFiles, Labelling, Links, Monitors, Places, Planner, Register, Snapshot,
+    Confinement, Crashes, Finder, Groups, HostFiles, Labelling, Links, Monitors, Places, Planner, Register, Snapshot,
     VolumeMounts, delivery, dirs,
 };
 use crate::error::{Error, ErrorKind, Result};
@@ -45,6 +45,7 @@ pub(crate) struct Starter {
     pub(super) links: Arc<Links>,
     pub(super) host_files: Arc<HostFiles>,
     pub(super) planner: Arc<Planner>,
+    pub(super) groups: Arc<Groups>,
     pub(super) networks: Arc<Networks>,
     pub(super) options: Arc<Options>,
 }
@@ -180,7 +181,7 @@ impl Starter {
         let init = has_init(&found.spec).then(|| self.places.dir(&found.row.id).join(INIT));
         self.labels.label_files(found, files_of, init.as_deref())?;
         let held = self.mounts.hold_volumes(found)?;
-        let mut container = self.planner.container(found, &joined, networks)?;
+        let mut container = self.planner.container(found, &joined, networks, self.groups.begin_devices(found)?)?;
         (container.rows, container.cols) = window((rows, cols), found.spec.host_config.console_size);
         let plan = plan::compile(&container);
         delivery::begin(&self.places, found)?;

@@ -48,7 +48,7 @@ impl Updater {
             }
         })?;
         let later = Spec { host_config, ..Spec::clone(&found.spec) };
-        let limits = self.limits(&later, &self.groups.group(&found)).map_err(prefix)?;
+        let limits = self.limits(&later, &found).map_err(prefix)?;
         if is_grouped(&found.now) {
             self.limit_now(&found, &change).map_err(prefix)?;
         }
@@ -91,9 +91,10 @@ impl Updater {
     }
 
     /// All limits of a container in the form of its monitor. Errors: a limit that a start would refuse.
-    fn limits(&self, spec: &Spec, group: &str) -> Result<Vec<u8>> {
-        let host = &spec.host_config;
-        let edits = cdi::resolve(&host.resources.device_requests, &self.groups.cdi_dirs)?;
+    fn limits(&self, spec: &Spec, found: &Snapshot) -> Result<Vec<u8>> {
+        let (host, group) = (&spec.host_config, &self.groups.group(found));
+        // A monitor restarts with the devices of the start. Any other container gets its devices at its next start.
+        let edits = if found.now.is_live() { self.groups.devices_of_start(found)? } else { cdi::Edits::default() };
         let devices = devices::for_container(host.privileged, &host.resources, &edits.nodes)?;
         let groups = compile(&self.groups.hierarchies, &spec.cgroup_parent, group, &host.resources, &devices.rules)?;
         Ok(compile_limits(&groups))

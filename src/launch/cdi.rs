@@ -2,13 +2,12 @@
 //! say which nodes, mounts, variables and groups a container gets with a device.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::file::read_bounded;
 use crate::kernel::path::clean;
 use crate::model::DeviceRequest;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// The name of the driver in a request.
@@ -18,7 +17,7 @@ const MAX_BYTES: u64 = 4 << 20;
 const MAX_FILES: usize = 1000;
 
 /// A container's part of the devices that it was given.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Edits {
     pub nodes: Vec<Node>,
     pub mounts: Vec<Mount>,
@@ -28,7 +27,7 @@ pub(crate) struct Edits {
 }
 
 /// A device node.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Node {
     pub on_host: String,
     pub in_container: String,
@@ -41,7 +40,7 @@ pub(crate) struct Node {
 }
 
 /// A file or a directory of the host.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Mount {
     pub source: String,
     pub target: String,
@@ -251,9 +250,8 @@ struct MountEdit {
 }
 
 fn read(file: &Path) -> Result<Spec> {
-    let failed = |e: std::io::Error| Error::io(format_args!("read {}", file.display()), &e);
-    let mut text = Vec::new();
-    File::open(file).map_err(failed)?.take(MAX_BYTES).read_to_end(&mut text).map_err(failed)?;
+    let text = read_bounded(file, MAX_BYTES)?;
+    let text = text.ok_or_else(|| Error::not_found(format!("{} is gone", file.display())))?;
     serde_json::from_slice(&text).map_err(|error| Error::invalid(format!("{}: {error}", file.display())))
 }
 
@@ -276,7 +274,9 @@ impl ContainerEdits {
         }
         edits.env.extend(self.env.iter().cloned());
         edits.groups.extend(&self.additional_gids);
-        edits.nodes.extend(self.device_nodes.iter().map(NodeEdit::node));
+        for node in &self.device_nodes {
+            edits.nodes.push(node.node(id)?);
+        }
         for mount in &self.mounts {
             edits.mounts.push(mount.mount(id)?);
         }
@@ -285,15 +285,25 @@ impl ContainerEdits {
 }
 
 impl NodeEdit {
-    fn node(&self) -> Node {
-        Node {
+    fn node(&self, id: &str) -> Result<Node> {
+        check_path(id, &self.path)?;
+        check_path(id, &self.host_path)?;
+        Ok(Node {
             on_host: if self.host_path.is_empty() { self.path.clone() } else { self.host_path.clone() },
             in_container: self.path.clone(),
             permissions: self.permissions.clone(),
             mode: self.file_mode.map(|mode| mode & 0o7777),
             uid: self.uid,
             gid: self.gid,
-        }
+        })
+    }
+}
+
+/// No path of a device has NUL bytes or other control characters.
+fn check_path(id: &str, path: &str) -> Result<()> {
+    match path.contains(char::is_control) {
+        true => Err(Error::invalid(format!("CDI device {id}: the path {path:?} has control characters"))),
+        false => Ok(()),
     }
 }
 
@@ -303,6 +313,8 @@ impl MountEdit {
         if !matches!(self.kind.as_str(), "" | "bind") {
             return Err(refused(&format!("the type {:?}", self.kind)));
         }
+        check_path(id, &self.host_path)?;
+        check_path(id, &self.container_path)?;
         if !self.host_path.starts_with('/')
             || !self.container_path.starts_with('/')
             || clean(&self.container_path) == "/"
@@ -393,6 +405,32 @@ mod tests {
         assert!(missing.starts_with("CDI device injection failed: unresolvable CDI devices v.com/x=none"), "{missing}");
         assert!(missing.contains("e.yaml is YAML"), "{missing}");
         std::fs::remove_dir_all(base).unwrap();
+    }
+
+    #[test]
+    fn a_fifo_beside_the_specifications_does_not_hold_a_start_up() {
+        let (base, dirs) = dirs(&[("first", "a.json", spec("v/c", "d", json!({})))]);
+        nix::unistd::mkfifo(&dirs[0].join("b.json"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert_eq!(resolve(&named(&["v/c=d"]), &dirs).unwrap().env, ["ALL=1"]);
+        let error = resolve(&named(&["v/c=e"]), &dirs).unwrap_err();
+        assert!(error.message().contains("b.json: no regular file"), "{error}");
+        std::fs::remove_dir_all(base).unwrap();
+    }
+
+    #[test]
+    fn paths_with_control_characters_are_refused() {
+        let of = |edits: Value| {
+            let asked: Asked = serde_json::from_value(edits).unwrap();
+            asked.add_to(&mut Edits::default(), "v/c=d").unwrap_err().message().to_owned()
+        };
+        for edits in [
+            json!({ "deviceNodes": [{ "path": "/dev/a\0b" }] }),
+            json!({ "deviceNodes": [{ "path": "/dev/a", "hostPath": "/dev/a\nb" }] }),
+            json!({ "mounts": [{ "hostPath": "/a\0b", "containerPath": "/c" }] }),
+            json!({ "mounts": [{ "hostPath": "/a", "containerPath": "/c\u{1b}" }] }),
+        ] {
+            assert!(of(edits.clone()).ends_with("has control characters"), "{edits}");
+        }
     }
 
     #[test]

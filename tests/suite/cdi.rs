@@ -83,3 +83,61 @@ fn devices_that_are_not_there_and_other_drivers_are_refused_by_name() {
     let router = Router::new(root.engine.clone());
     assert_eq!(ask(&router, "GET", "/v1.44/info").1["CDISpecDirs"], json!([root.dir.join("cdi")]));
 }
+
+#[test]
+fn an_update_keeps_the_devices_of_the_start() {
+    let root = root_with(&[]);
+    let file = root.dir.join("cdi/example.json");
+    std::fs::write(&file, null_device(&root.dir).to_string()).expect("a specification");
+    let id = root.create("kept", body(&["sleep", "1000"], with_device("example.com/test=one")));
+    let limit = |memory: u64| {
+        let limits = serde_json::from_value(json!({ "Memory": memory, "MemorySwap": memory })).expect("limits");
+        root.engine.container_update(&id, &limits).expect("update").warnings
+    };
+    let opens = || root.exec(&id, &["sh", "-c", "exec 3</dev/given && echo opened"]).ok();
+    root.start(&id);
+    // Another device has the name now.
+    let other = json!({ "deviceNodes": [{ "path": "/dev/other", "hostPath": "/dev/null" }] });
+    let spec = json!({ "cdiVersion": "0.6.0", "kind": "example.com/test", "devices": [{ "name": "one",
+        "containerEdits": other }] });
+    std::fs::write(&file, spec.to_string()).expect("a specification");
+    limit(64 << 20);
+    root.engine.container_restart(&id, Some(0), None).expect("restart");
+    assert_eq!(root.exec(&id, &["sh", "-c", "test -c /dev/other && echo new"]).ok(), "new", "a start looks again");
+    std::fs::write(&file, null_device(&root.dir).to_string()).expect("a specification");
+    root.engine.container_restart(&id, Some(0), None).expect("restart");
+    // The specification is gone: neither the limits nor the plan need it.
+    std::fs::remove_file(&file).expect("removal");
+    limit(96 << 20);
+    assert_eq!(opens(), "opened");
+    root.engine.container_stop(&id, Some(0), None).expect("stop");
+    limit(128 << 20);
+    let started = root.engine.container_start(&id, None, None);
+    fails(started.map(drop), ErrorKind::Internal, "unresolvable CDI devices example.com/test=one");
+}
+
+#[test]
+fn mounts_of_devices_have_the_order_and_the_bounds_of_others() {
+    let root = root_with(&[]);
+    let (above, below) = (root.dir.join("above"), root.dir.join("below"));
+    std::fs::create_dir_all(above.join("inner")).expect("a directory");
+    std::fs::create_dir_all(&below).expect("a directory");
+    std::fs::write(below.join("file"), "of the request").expect("a file");
+    let start = |target: &str, bind: String| {
+        let edits = json!({ "mounts": [{ "hostPath": above, "containerPath": target, "options": ["ro"] }] });
+        let spec = json!({ "cdiVersion": "0.6.0", "kind": "example.com/test", "devices": [{ "name": "one",
+            "containerEdits": edits }] });
+        std::fs::write(root.dir.join("cdi/example.json"), spec.to_string()).expect("a specification");
+        let host = host(json!({ "NetworkMode": "none", "Binds": [bind],
+            "DeviceRequests": [{ "Driver": "cdi", "DeviceIDs": ["example.com/test=one"] }] }));
+        let id = root.create("", body(&["cat", "/opt/inner/file"], host));
+        root.engine.container_start(&id, None, None).map(|_| id)
+    };
+    let bind = || format!("{}:/opt/inner:ro", below.display());
+    // The device's directory does not cover the mount below it.
+    let id = start("/opt", bind()).expect("start");
+    assert_eq!((root.wait(&id), root.logs(&id).out().as_str()), (0, "of the request"));
+    for target in ["/proc/sys", "/proc", "/sys", "/dev/pts/x", "/dev/null"] {
+        fails(start(target, bind()), ErrorKind::Invalid, "cannot be mounted because");
+    }
+}

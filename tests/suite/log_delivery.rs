@@ -211,3 +211,16 @@ fn wrong_options_of_drivers_are_refused_at_create() {
     let read = root.engine.container_logs(&id, &LogQuery::default(), Some(&soon()));
     assert!(read.is_err_and(|error| error.message() == "configured logging driver does not support reading"));
 }
+
+#[test]
+fn a_file_of_options_that_cannot_be_read_fails_the_start() {
+    let root = shipping();
+    let start = |option: &str, path: &str| {
+        let options = json!({ "syslog-address": "tcp+tls://127.0.0.1:9", option: path });
+        let id = root.create("", body(&["true"], logged("syslog", &options)));
+        root.engine.container_start(&id, None, None).map(drop)
+    };
+    let endless = "failed to initialize logging driver: syslog-tls-ca-cert: read /dev/zero: not a regular file";
+    fails(start("syslog-tls-ca-cert", "/dev/zero"), ErrorKind::Internal, endless);
+    fails(start("syslog-tls-key", "/no/key"), ErrorKind::Internal, "read /no/key: No such file or directory");
+}

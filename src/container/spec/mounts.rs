@@ -89,10 +89,13 @@ impl Mount {
     }
 }
 
-/// All mounts of a start, parents before children. Errors: a bad tmpfs option (reported at the start, as by dockerd).
-pub(crate) fn mount_table(spec: &Spec) -> Result<Vec<Mount>> {
+/// All mounts of a start, those of devices included, parents before children. Errors: a bad tmpfs option (reported at the
+/// start, as by dockerd); a device's mount on a target that a request may not name either.
+pub(crate) fn mount_table(spec: &Spec, of_devices: Vec<Mount>) -> Result<Vec<Mount>> {
+    of_devices.iter().try_for_each(target_allowed)?;
     let mut table = spec.mounts.clone();
     table.extend(tmpfs_mounts(&spec.host_config)?);
+    table.extend(of_devices);
     sort(&mut table);
     Ok(table)
 }

@@ -871,7 +871,7 @@ fn tmpfs_options() {
 #[test]
 fn parents_are_mounted_before_children() {
     let spec = create(json!({"HostConfig": {"Binds": ["/x:/a/b/c", "/y:/z"], "Tmpfs": {"/a/b": "", "/a": "size=1m"}}}));
-    let table = mount_table(&spec).unwrap();
+    let table = mount_table(&spec, Vec::new()).unwrap();
     assert_eq!(table.iter().map(|mount| mount.target.as_str()).collect::<Vec<_>>(), ["/a", "/z", "/a/b", "/a/b/c"]);
     let points = mount_points(&spec);
     assert_eq!(points.iter().map(|point| point.destination.as_str()).collect::<Vec<_>>(), ["/a/b/c", "/z"]);
