@@ -87,11 +87,6 @@ impl Begun {
         self.submit(root, work)
     }
 
-    fn job(self: &Arc<Begun>, root: Option<Root>, work: Work) -> Job {
-        let (begun, is_long) = (self.clone(), work.is_long());
-        Job { is_long, run: Box::new(move || begun.run(work, root)) }
-    }
-
     /// Runs a call, on a thread of the pool.
     fn run(&self, work: Work, root: Option<Root>) {
         let mut inner = self.lock();
@@ -205,9 +200,11 @@ impl Begun {
         self.submit(None, work).map(|()| None)
     }
 
-    /// A call that no thread takes has ended: neither a cancel nor a deadline makes the descriptor readable any more.
+    /// Puts the call in line for a thread. A call that no thread takes has ended: neither a cancel nor a deadline makes the descriptor readable any more.
     fn submit(self: &Arc<Begun>, root: Option<Root>, work: Work) -> Outcome<()> {
-        pool::submit(self.job(root, work)).inspect_err(|_| {
+        let (begun, is_long) = (self.clone(), work.is_long());
+        let job = Job { is_long, run: Box::new(move || begun.run(work, root)) };
+        pool::submit(job).inspect_err(|_| {
             self.lock().state = State::Idle;
             self.leave_operation();
         })

@@ -420,7 +420,7 @@ mod tests {
     #[test]
     fn paths_with_control_characters_are_refused() {
         let of = |edits: Value| {
-            let asked: Asked = serde_json::from_value(edits).unwrap();
+            let asked: ContainerEdits = serde_json::from_value(edits).unwrap();
             asked.add_to(&mut Edits::default(), "v/c=d").unwrap_err().message().to_owned()
         };
         for edits in [

@@ -150,7 +150,7 @@ mod tests {
     use crate::options::Options;
 
     #[test]
-    fn a_place_behind_nothing_is_no_delivery() {
+    fn a_place_behind_nothing_delivers_nothing() {
         let root = std::env::temp_dir().join(format!("coracle-source-{}", std::process::id()));
         let entry = Entry::new(&root, "i");
         std::fs::create_dir_all(&entry.own).unwrap();
