@@ -178,15 +178,7 @@ pub unsafe extern "C" fn coracle_container_stop(
 ) -> coracle_status {
     call(c, Access::Change, op, Outs::none(), err, &mut |root| {
         let (engine, id) = (root.engine().clone(), arg::owned(id, "id")?);
-        work(move |using| {
-            if using.is_nonblocking() {
-                return Ok(match engine.container_stop_begin(&id, Some(grace_ms), using.op())? {
-                    BegunStop::Over(changed) => Answer::changed(changed),
-                    BegunStop::Pending(stop) => Answer::later(StopOfContainer(stop)),
-                });
-            }
-            using.done(engine.container_stop(&id, Some(grace_ms), using.op())).map(Answer::changed)
-        })
+        begin_stop(engine, id, StopContainer { grace_ms: Some(grace_ms), ..StopContainer::default() })
     })
 }
 
@@ -213,15 +205,20 @@ pub unsafe extern "C" fn coracle_container_stop_with(
 ) -> coracle_status {
     call(c, Access::Change, op, Outs::none(), err, &mut |root| {
         let (engine, id, how) = (root.engine().clone(), arg::owned(id, "id")?, how_to_stop(how_json, root.lenient())?);
-        work(move |using| {
-            if using.is_nonblocking() {
-                return Ok(match engine.container_stop_begin_with(&id, &how, using.op())? {
-                    BegunStop::Over(changed) => Answer::changed(changed),
-                    BegunStop::Pending(stop) => Answer::later(StopOfContainer(stop)),
-                });
-            }
-            using.done(engine.container_stop_with(&id, &how, using.op())).map(Answer::changed)
-        })
+        begin_stop(engine, id, how)
+    })
+}
+
+/// Stops a container: for an operation that does not block without a thread that waits for the end.
+fn begin_stop(engine: Engine, id: String, how: StopContainer) -> Outcome<Work> {
+    work(move |using| {
+        if using.is_nonblocking() {
+            return Ok(match engine.container_stop_begin_with(&id, &how, using.op())? {
+                BegunStop::Over(changed) => Answer::changed(changed),
+                BegunStop::Pending(stop) => Answer::later(StopOfContainer(stop)),
+            });
+        }
+        using.done(engine.container_stop_with(&id, &how, using.op())).map(Answer::changed)
     })
 }
 
