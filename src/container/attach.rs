@@ -1,6 +1,6 @@
 //! Attaching: pairs of stream ends, one for the caller and one for the monitor, also before the container runs.
 
-use super::spec::{self, LogDriver, Spec};
+use super::spec::{LogDriver, Spec};
 use super::state::{Verb, Way, decide};
 use super::stop::{gone_is_not_running, is_gone};
 use super::{Finder, Monitors, Places, Register, Snapshot, dirs};
@@ -56,7 +56,7 @@ impl Io {
 
 /// Whether a container's process can get the caller's own descriptors.
 pub(crate) fn check_direct(spec: &Spec) -> Result<()> {
-    let logs = spec::log_options(&spec.host_config.log_config)?.driver != LogDriver::None;
+    let logs = *spec.host_config.log() != LogDriver::None;
     match (spec.config.tty, logs) {
         (true, _) => Err(no_terminal()),
         (_, true) => Err(Error::invalid(

@@ -11,7 +11,7 @@ use coracle_ship::{Facts, Plan, outbox};
 
 /// Before a start: writes the plan, if the container's driver delivers. A shipper that lives sees it.
 pub(super) fn begin(places: &Places, found: &Snapshot) -> Result<()> {
-    if !is_delivered(found)? {
+    if !is_delivered(found) {
         return Ok(());
     }
     let config = &found.spec.host_config.log_config;
@@ -22,9 +22,8 @@ pub(super) fn begin(places: &Places, found: &Snapshot) -> Result<()> {
     outbox::write_plan(places.root(), &plan(found)?).map_err(failed)
 }
 
-fn is_delivered(found: &Snapshot) -> Result<bool> {
-    let driver = spec::log_options(&found.spec.host_config.log_config)?.driver;
-    Ok(matches!(driver, LogDriver::Delivered { .. }))
+fn is_delivered(found: &Snapshot) -> bool {
+    matches!(found.spec.host_config.log(), LogDriver::Delivered { .. })
 }
 
 fn plan(found: &Snapshot) -> Result<Plan> {
@@ -52,7 +51,7 @@ fn plan(found: &Snapshot) -> Result<Plan> {
 
 /// The delivery as inspect shows it.
 pub(super) fn shown(places: &Places, found: &Snapshot) -> Result<Option<LogDelivery>> {
-    if !is_delivered(found)? {
+    if !is_delivered(found) {
         return Ok(None);
     }
     let failed = |e: std::io::Error| Error::io("read the state of the log's delivery", &e).in_area("log");

@@ -2,6 +2,7 @@
 //! layer.
 
 use super::Snapshot;
+use super::spec::LogDriver;
 use crate::error::{Error, Result};
 use crate::kernel::remove::remove_tree;
 use crate::kernel::tree;
@@ -187,8 +188,8 @@ pub(super) fn base_layer(root: &Path) -> Result<PathBuf> {
 
 /// Name of the log file in the durable directory.
 pub(super) fn log_name(found: &Snapshot) -> String {
-    match found.spec.host_config.log_config.kind.as_str() {
-        "local" => "local.log".into(),
+    match found.spec.host_config.log() {
+        LogDriver::Local { .. } => "local.log".into(),
         _ => format!("{}-json.log", found.row.id),
     }
 }

@@ -33,5 +33,4 @@ pub(crate) fn create(data: &[u8]) {
     let _ = spec::sysctls(&spec.host_config);
     let _ = spec::security(&spec.host_config);
     let _ = spec::health_check(&spec);
-    let _ = spec::restart_policy(&spec.host_config.restart_policy);
 }

@@ -102,8 +102,7 @@ impl Views {
         let sizes = if size { Some(self.sizes(&found)?) } else { None };
         let dir = self.places.dir(&row.id);
         let path = |name: &str| dir.join(name).to_string_lossy().into_owned();
-        let driver = spec::log_options(&spec.host_config.log_config)?.driver;
-        let logs = matches!(driver, LogDriver::JsonFile { .. });
+        let logs = matches!(spec.host_config.log(), LogDriver::JsonFile { .. });
         let execs = self.execs.running_execs(&row.id)?;
         Ok(ContainerDetail {
             id: row.id.clone(),
@@ -163,8 +162,7 @@ impl Views {
             return Err(crate::Error::invalid("Bad parameters: you must choose at least one stream"));
         }
         let found = self.finder.find(reference)?;
-        let options = spec::log_options(&found.spec.host_config.log_config)?;
-        if matches!(options.driver, LogDriver::None | LogDriver::Delivered { readable: false, .. }) {
+        if matches!(found.spec.host_config.log(), LogDriver::None | LogDriver::Delivered { readable: false, .. }) {
             return Err(crate::Error::unsupported("configured logging driver does not support reading"));
         }
         let (slot, id, register) = (found.row.slot, found.row.id.clone(), Arc::clone(&self.register));

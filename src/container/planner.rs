@@ -317,7 +317,7 @@ impl Planner {
             },
             hostname,
             log: log(found)?,
-            restart: policy_words(spec)?,
+            restart: policy_words(spec),
             health: self.health_plan(found)?,
         })
     }
@@ -524,7 +524,7 @@ fn rlimits(host: &HostConfig) -> Result<Vec<Rlimit>> {
 /// The log in the form of the plan.
 fn log(found: &Snapshot) -> Result<Option<Log>> {
     let (row, spec) = (&found.row, &found.spec);
-    let (max_size, max_file, compress, attributes) = match spec::log_options(&spec.host_config.log_config)?.driver {
+    let (max_size, max_file, compress, attributes) = match *spec.host_config.log() {
         LogDriver::None => return Ok(None),
         LogDriver::Local { max_size, max_file, compress }
         | LogDriver::Delivered { max_size, max_file, compress, .. } => (max_size, max_file, compress, StringMap::new()),
@@ -589,11 +589,11 @@ fn not_running(namespace: &str, id: &str) -> Error {
 }
 
 /// The restart policy and its count in the form of the monitor.
-pub(super) fn policy_words(spec: &Spec) -> Result<(u32, u32)> {
-    Ok(match spec::restart_policy(&spec.host_config.restart_policy)? {
+pub(super) fn policy_words(spec: &Spec) -> (u32, u32) {
+    match spec.host_config.restart() {
         RestartPolicy::No => (RESTART_NO, 0),
         RestartPolicy::Always => (RESTART_ALWAYS, 0),
         RestartPolicy::UnlessStopped => (RESTART_UNLESS_STOPPED, 0),
         RestartPolicy::OnFailure { max } => (RESTART_ON_FAILURE, max.unwrap_or(0)),
-    })
+    }
 }

@@ -1,7 +1,7 @@
 //! Recovery after crashes and reboots: the next open, or the first call that finds an affected container, repairs the
 //! state.
 
-use super::spec::{self, RestartPolicy};
+use super::spec::RestartPolicy;
 use super::{BuildSteps, Connections, Finder, Places, Register, Removals, Snapshot, Starter, delivery, dirs};
 use crate::error::Result;
 use crate::hex::is_hex_id;
@@ -22,11 +22,11 @@ fn starts_after_boot(found: &Snapshot) -> bool {
     }
     let state = &found.now.state;
     let manual = state.flags & STATE_MANUAL != 0;
-    match spec::restart_policy(&found.spec.host_config.restart_policy) {
-        Ok(RestartPolicy::Always) => true,
-        Ok(RestartPolicy::UnlessStopped) => !manual,
-        Ok(RestartPolicy::OnFailure { max }) => state.exit_code != 0 && max.is_none_or(|max| state.restarts < max),
-        Ok(RestartPolicy::No) | Err(_) => false,
+    match found.spec.host_config.restart() {
+        RestartPolicy::Always => true,
+        RestartPolicy::UnlessStopped => !manual,
+        RestartPolicy::OnFailure { max } => state.exit_code != 0 && max.is_none_or(|max| state.restarts < max),
+        RestartPolicy::No => false,
     }
 }
 

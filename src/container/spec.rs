@@ -5,6 +5,7 @@
 //! by functions without side effects. Texts and statuses are those of dockerd 20.10 unless a comment says otherwise.
 
 mod check;
+mod decided;
 mod files;
 mod health;
 mod log;
@@ -25,11 +26,12 @@ mod tag;
 
 pub(crate) use crate::kernel::path::clean;
 pub(crate) use crate::kernel::signal::{parse_signal, signal_exists};
+pub(crate) use decided::DecidedHost;
 pub(crate) use files::{embedded_resolv_conf, hostname_file, hosts_file, resolv_conf, wants_host_gateway};
 pub(crate) use health::{HealthCheck, health_check};
-pub(crate) use log::{LogDriver, log_attributes, log_extras, log_options, log_tag};
+pub(crate) use log::{LogDriver, log_attributes, log_driver, log_extras, log_tag};
 pub(crate) use long_mounts::sources_are_there;
-pub(crate) use modes::{CgroupnsMode, DecidedHost, IpcMode, Modes, NetworkMode, Owner, PidMode, UsernsMode, UtsMode};
+pub(crate) use modes::{CgroupnsMode, IpcMode, Modes, NetworkMode, Owner, PidMode, UsernsMode, UtsMode};
 pub(crate) use mounts::{Mount, MountKind, Propagation, mount_points, mount_table, taken_over, volumes_from};
 pub(crate) use networks::asked_for;
 #[cfg(feature = "bundle")]
@@ -68,7 +70,7 @@ pub(crate) struct Spec {
     /// The configuration, merged with the image's; its host name and working directory are final.
     #[serde(with = "ports")]
     pub config: ContainerConfig,
-    /// The host configuration with its defaults, as inspect shows it, and with its modes.
+    /// The host configuration with its defaults, as inspect shows it, and with its decided values.
     #[serde(with = "ports")]
     pub host_config: DecidedHost,
     /// The program: first word of entrypoint and command together.

@@ -103,7 +103,7 @@ impl Updater {
     /// Makes the monitor restart by the new policy and with the new limits. A monitor that has just ended restarts
     /// nothing any more; one of an older version keeps the limits of the start.
     fn notify_monitor(&self, found: &Snapshot, limits: &[u8]) -> Result<()> {
-        let (name, bound) = policy_words(&found.spec)?;
+        let (name, bound) = policy_words(&found.spec);
         let limits = sealed_memfd("limits", limits, Sealed::Data)?;
         if found.now.is_live()
             && let Ok(control) = self.monitors.control(found)

@@ -11,7 +11,7 @@ impl Options {
     /// Errors: the first setting that is wrong, with its name: `log_driver`, `log_options`, `cgroup_parent`, `labels`.
     pub fn check(&self) -> Result<()> {
         let log = LogConfig { kind: self.log_driver.clone(), config: self.log_options.clone() };
-        spec::log_options(&log).map_err(|error| error.context("log_driver, log_options"))?;
+        spec::log_driver(&log).map_err(|error| error.context("log_driver, log_options"))?;
         let mut host = HostConfig::default();
         host.resources.cgroup_parent = self.cgroup_parent.clone();
         spec::cgroup_parent(&host, "/").map_err(|error| error.context("cgroup_parent"))?;

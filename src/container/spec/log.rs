@@ -8,7 +8,8 @@ use crate::model::{LogConfig, StringMap, parse_bool};
 use coracle_ship::drivers::NAMES as DELIVERED;
 use regex_lite::Regex;
 
-/// The driver that keeps the output.
+/// The driver that keeps the output, with its options in their decided form. [`log_attributes`] says which labels and
+/// variables go into each line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LogDriver {
     /// Lines of JSON in a file of the engine: rotated at `max_size` bytes (`None`: never), with `max_file` files in
@@ -36,10 +37,11 @@ pub(crate) enum LogDriver {
     None,
 }
 
-/// A log configuration in its decided form. [`log_attributes`] says which labels and variables go into each line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LogOptions {
-    pub driver: LogDriver,
+/// The driver `json-file` without options: a log without a bound.
+impl Default for LogDriver {
+    fn default() -> LogDriver {
+        LogDriver::JsonFile { max_size: None, max_file: 1, compress: false }
+    }
 }
 
 /// The known options of json-file.
@@ -68,14 +70,14 @@ pub(super) fn effective(asked: &LogConfig, defaults: &Defaults) -> Result<LogCon
             config.config.entry(key.clone()).or_insert_with(|| value.clone());
         }
     }
-    log_options(&config)?;
+    log_driver(&config)?;
     Ok(config)
 }
 
 /// Reads a log configuration. Errors: as for a create.
-pub(crate) fn log_options(config: &LogConfig) -> Result<LogOptions> {
+pub(crate) fn log_driver(config: &LogConfig) -> Result<LogDriver> {
     match config.kind.as_str() {
-        "none" => Ok(LogOptions { driver: LogDriver::None }),
+        "none" => Ok(LogDriver::None),
         "json-file" => json_file(&config.config),
         "local" => local(&config.config),
         kind if DELIVERED.contains(&kind) => delivered(kind, &config.config),
@@ -86,7 +88,7 @@ pub(crate) fn log_options(config: &LogConfig) -> Result<LogOptions> {
     }
 }
 
-fn json_file(options: &StringMap) -> Result<LogOptions> {
+fn json_file(options: &StringMap) -> Result<LogDriver> {
     mode(options)?;
     if let Some(key) = options.keys().find(|key| !KNOWN.contains(&key.as_str())) {
         return Err(Error::invalid(format!("unknown log opt '{key}' for json-file log driver")));
@@ -101,16 +103,16 @@ fn json_file(options: &StringMap) -> Result<LogOptions> {
     for key in ["labels-regex", "env-regex"] {
         pattern(options, key)?;
     }
-    Ok(LogOptions { driver: LogDriver::JsonFile { max_size, max_file, compress } })
+    Ok(LogDriver::JsonFile { max_size, max_file, compress })
 }
 
-fn local(options: &StringMap) -> Result<LogOptions> {
+fn local(options: &StringMap) -> Result<LogDriver> {
     mode(options)?;
     if let Some(key) = options.keys().find(|key| !KNOWN_LOCAL.contains(&key.as_str())) {
         return Err(Error::invalid(format!("unknown log opt '{key}' for log driver local")));
     }
     let (max_size, max_file, compress) = bounds(options, "")?;
-    Ok(LogOptions { driver: LogDriver::Local { max_size, max_file, compress } })
+    Ok(LogDriver::Local { max_size, max_file, compress })
 }
 
 /// The bounds of a log that always has some: bytes of a file, files, whether rotated files are compressed. The names of
@@ -150,7 +152,7 @@ fn mode(options: &StringMap) -> Result<()> {
 }
 
 /// A driver that delivers. Its options `cache-...` bound the log as those of the driver local do.
-fn delivered(kind: &str, options: &StringMap) -> Result<LogOptions> {
+fn delivered(kind: &str, options: &StringMap) -> Result<LogDriver> {
     coracle_ship::check(kind, options).map_err(|error| Error::invalid(error.0))?;
     options.get("tag").map_or(Ok(()), |tag| super::tag::check_tag(tag))?;
     for key in ["labels-regex", "env-regex"] {
@@ -158,7 +160,7 @@ fn delivered(kind: &str, options: &StringMap) -> Result<LogOptions> {
     }
     let (max_size, max_file, compress) = bounds(options, "cache-")?;
     let readable = !options.get("cache-disabled").and_then(|text| parse_bool(text)).unwrap_or(false);
-    Ok(LogOptions { driver: LogDriver::Delivered { max_size, max_file, compress, readable } })
+    Ok(LogDriver::Delivered { max_size, max_file, compress, readable })
 }
 
 /// A truth value; `before` begins the error's text.

@@ -1,12 +1,9 @@
 //! The namespace modes of a host configuration: one parser for each mode.
 //!
-//! Documents keep the texts of the request. [`DecidedHost`] has them beside their meaning; both change together.
+//! Documents keep the texts of the request. [`super::DecidedHost`] has them beside their meaning; both change together.
 
-use super::ports::HoldsPorts;
 use crate::error::{Error, Result};
-use crate::model::{HostConfig, PortMap};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::ops::Deref;
+use crate::model::HostConfig;
 
 /// `NetworkMode`: the owner of the network namespace, and the container's first network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -246,63 +243,6 @@ impl Modes {
     }
 }
 
-/// A host configuration with its modes. Only the configuration is stored; a document whose text is not a mode is
-/// damaged.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct DecidedHost {
-    config: HostConfig,
-    modes: Modes,
-}
-
-impl DecidedHost {
-    /// Errors: a text is not a mode.
-    pub(crate) fn of(config: HostConfig) -> Result<DecidedHost> {
-        Ok(DecidedHost { modes: Modes::of(&config)?, config })
-    }
-
-    pub(crate) fn modes(&self) -> &Modes {
-        &self.modes
-    }
-
-    /// Applies a change to this configuration. Errors: the change left a text that is not a mode.
-    pub(crate) fn changed(mut self, change: impl FnOnce(&mut HostConfig)) -> Result<DecidedHost> {
-        change(&mut self.config);
-        DecidedHost::of(self.config)
-    }
-}
-
-impl Deref for DecidedHost {
-    type Target = HostConfig;
-
-    fn deref(&self) -> &HostConfig {
-        &self.config
-    }
-}
-
-impl Serialize for DecidedHost {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        self.config.serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for DecidedHost {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<DecidedHost, D::Error> {
-        DecidedHost::of(HostConfig::deserialize(deserializer)?).map_err(serde::de::Error::custom)
-    }
-}
-
-impl HoldsPorts for DecidedHost {
-    type Ports = PortMap;
-
-    fn ports(&self) -> &PortMap {
-        &self.config.port_bindings
-    }
-
-    fn ports_mut(&mut self) -> &mut PortMap {
-        &mut self.config.port_bindings
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -380,29 +320,5 @@ mod tests {
             assert_eq!(refused(UtsMode::parse(bad)), format!("invalid UTS mode: {bad}"));
             assert_eq!(refused(UsernsMode::parse(bad)), format!("invalid USER mode: {bad}"));
         }
-    }
-
-    #[test]
-    fn the_stored_document_keeps_the_texts() {
-        let read = |text: &str| serde_json::from_str::<DecidedHost>(text);
-        let host = read(r#"{"NetworkMode":"default","PidMode":"container:a","UTSMode":"host"}"#).unwrap();
-        assert_eq!((&host.modes().network, host.modes().uts), (&NetworkMode::Default, UtsMode::Host));
-        let config = HostConfig {
-            network_mode: "default".into(),
-            pid_mode: "container:a".into(),
-            uts_mode: "host".into(),
-            ..HostConfig::default()
-        };
-        assert_eq!(serde_json::to_string(&host).unwrap(), serde_json::to_string(&config).unwrap());
-        let error = read(r#"{"PidMode":"zz"}"#).unwrap_err();
-        assert!(error.to_string().starts_with("invalid PID mode: zz"), "{error}");
-    }
-
-    #[test]
-    fn text_and_mode_change_together() {
-        let host = DecidedHost::default();
-        let joined = host.clone().changed(|host| host.ipc_mode = "container:a".into()).unwrap();
-        assert_eq!((joined.ipc_mode.as_str(), &joined.modes().ipc), ("container:a", &IpcMode::Container("a".into())));
-        assert!(host.changed(|host| host.ipc_mode = "zz".into()).is_err());
     }
 }

@@ -72,7 +72,10 @@ pub(crate) struct Rlimit {
     pub hard: u64,
 }
 
-/// The resource limits; the last one of a name counts. Errors: unknown name, soft above hard.
+/// The resource limits; the last one of a name counts. They are read for each start rather than with the decided values,
+/// since dockerd creates a container with a bad limit, too, and fails its start.
+///
+/// Errors: unknown name, soft above hard.
 pub(crate) fn ulimits(host: &HostConfig) -> Result<Vec<Rlimit>> {
     let mut limits: Vec<Rlimit> = Vec::new();
     for ulimit in host.resources.ulimits.iter().flatten() {

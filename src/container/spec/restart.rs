@@ -4,8 +4,9 @@ use crate::error::{Error, Result};
 use crate::model;
 
 /// The restart policy in its decided form.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum RestartPolicy {
+    #[default]
     No,
     Always,
     /// After an exit code other than 0, at most this many times (`None`: without bound).

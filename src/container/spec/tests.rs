@@ -986,7 +986,7 @@ fn log_configuration() {
     let of = |config: Value| {
         let body = body(json!({"HostConfig": {"LogConfig": config}}));
         let spec = checked_spec(&body, &image(json!({})), &defaults).unwrap().0;
-        log_options(&spec.host_config.log_config).unwrap().driver
+        spec.host_config.log().clone()
     };
     let file = |max_size, max_file| LogDriver::JsonFile { max_size, max_file, compress: false };
     assert_eq!(of(json!({})), file(Some(1000), 1));
@@ -1009,7 +1009,7 @@ fn log_configuration() {
     defaults.log_driver = "none".into();
     let body = body(json!({"HostConfig": {"LogConfig": {"Type": "json-file"}}}));
     let spec = checked_spec(&body, &image(json!({})), &defaults).unwrap().0;
-    assert_eq!(log_options(&spec.host_config.log_config).unwrap().driver, file(None, 1));
+    assert_eq!(spec.host_config.log().clone(), file(None, 1));
 }
 
 #[test]
