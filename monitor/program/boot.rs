@@ -145,7 +145,9 @@ impl Monitor {
         }
         self.boot.set(BOOT);
         self.lock.set(fds[BOOT_LOCK]);
-        self.supplies.namespaces[..count - BOOT_FDS].copy_from_slice(&fds[BOOT_FDS..count]);
+        for (place, &fd) in self.supplies.namespaces.iter_mut().zip(&fds[BOOT_FDS..count]) {
+            place.set(fd);
+        }
         let plan = self.take_plan(fds[BOOT_PLAN])?;
         self.record.open(
             RecordFiles {
@@ -165,7 +167,7 @@ impl Monitor {
                     let _ = streams::attach(&mut self.link, &mut self.supplies.direct, streams, &fds[..count]);
                 }
                 Some(Call::Volume { index }) => match self.supplies.volumes.get_mut(index as usize) {
-                    Some(place) if count == 1 => *place = fds[0],
+                    Some(place) if count == 1 => place.set(fds[0]),
                     _ => return Err(of_monitor(EINVAL)),
                 },
                 Some(Call::Lease) if count == 1 => {

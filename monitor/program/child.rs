@@ -53,9 +53,9 @@ pub struct Launch<'a> {
     pub cgroups: &'a [i32],
     /// A start: the monitor makes more cgroups, and the worker, while the child does its first steps.
     pub starts: bool,
-    pub namespaces: &'a [i32],
+    pub namespaces: &'a [Fd],
     /// Mount namespaces of volumes.
-    pub volumes: &'a [i32],
+    pub volumes: &'a [Fd],
     pub tty: bool,
     pub rows: u16,
     pub cols: u16,
@@ -224,7 +224,7 @@ impl<'a> Child<'a> {
     }
 
     fn join(&mut self, ops::JoinNs { index, kind }: ops::JoinNs) -> Step {
-        let fd = self.launch.namespaces.get(index as usize).copied().unwrap_or(-1);
+        let fd = self.launch.namespaces.get(index as usize).map_or(-1, Fd::raw);
         if u64::from(kind) == CLONE_NEWPID && self.launch.enters {
             // The process that appears there for a moment must be in the container's groups.
             self.arrival.join_groups().map_err(|failure| errno(failure.errno))?;
@@ -273,10 +273,11 @@ impl<'a> Child<'a> {
 /// process executes its program, a process of the container that may trace others could take them.
 fn close_rest(launch: &Launch) -> Step {
     let used = || {
-        let lists = [&launch.stdio[..], launch.cgroups, launch.namespaces, launch.volumes];
-        let made = launch.made.others.iter().map(|(fd, _)| fd).chain([&launch.made.user]).map(Fd::raw);
+        let lists = [&launch.stdio[..], launch.cgroups];
+        let made = launch.made.others.iter().map(|(fd, _)| fd).chain([&launch.made.user]);
+        let owned = made.chain(launch.namespaces).chain(launch.volumes).map(Fd::raw);
         let single = [launch.report, launch.init, launch.devpts, launch.host_link];
-        lists.into_iter().flatten().copied().chain(single).chain(made)
+        lists.into_iter().flatten().copied().chain(single).chain(owned)
     };
     os(each_gap_between(used, 3, |first, last| sys::close_range(first, last, 0)))
 }

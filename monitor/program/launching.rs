@@ -103,7 +103,7 @@ impl Monitor {
         let mut home = Fd::NONE;
         if let (Some((step, join)), false) = (&pids, Wall::EnterConfined.stands()) {
             home.set(sys::openat(AT_FDCWD, b"/proc/self/ns/pid\0", O_RDONLY, 0).map_err(of_monitor)?);
-            let fd = self.supplies.namespaces[join.index as usize % MAX_FDS];
+            let fd = self.supplies.namespaces[join.index as usize % MAX_FDS].raw();
             sys::setns(fd, CLONE_NEWPID).map_err(|errno| of_step(*step, errno))?;
         }
         let new = self.make_namespaces(given)?;

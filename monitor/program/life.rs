@@ -6,7 +6,7 @@ use crate::events::Value;
 use crate::execs::{Around, Home};
 use crate::exits::{code_of, code_of_failure};
 use crate::failure::{Step, of_monitor};
-use crate::fd;
+use crate::fd::Fd;
 use crate::monitor::Monitor;
 use crate::network::has_addresses;
 use crate::owners::CHECK;
@@ -361,9 +361,7 @@ impl Monitor {
     fn linger(&mut self) -> ! {
         self.process.mounts.close();
         self.process.root.close();
-        for volume in &mut self.supplies.volumes {
-            fd::replace(volume, -1);
-        }
+        self.supplies.volumes.iter_mut().for_each(Fd::close);
         self.link.linger(LINGER_MS);
         self.link.files.finish();
         sys::exit(0)

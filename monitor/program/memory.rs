@@ -86,6 +86,8 @@ pub unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, length: usize) -> i32 
     unsafe { memcmp(a, b, length) }
 }
 
+/// # Safety
+/// Both ranges hold `length` bytes.
 #[cfg(target_arch = "aarch64")]
 unsafe fn forward(to: *mut u8, from: *const u8, length: usize) {
     for at in 0..length {

@@ -38,29 +38,17 @@ pub struct Monitor {
     pub link: Link,
 }
 
-/// The descriptors that the library brought for starts; a number below 0 means none.
+/// The descriptors that the library brought for starts.
 pub struct Supplies {
-    pub namespaces: [i32; MAX_FDS],
+    pub namespaces: [Fd; MAX_FDS],
     /// Mount namespaces of volumes that are mounted once for all containers that use them.
-    pub volumes: [i32; MAX_VOLUMES],
+    pub volumes: [Fd; MAX_VOLUMES],
     /// The standard streams of the next process; pipes take the places of missing ones.
     pub direct: [Fd; 3],
     /// A network namespace without a process in it yet.
     pub new_network: Fd,
     /// The reading end of the container's lease, which its holders have open for writing.
     pub lease: Fd,
-}
-
-impl Supplies {
-    /// # Safety
-    /// `place` is valid for writing, and nothing refers to it.
-    unsafe fn init(place: *mut Supplies) {
-        // SAFETY: within the structure.
-        unsafe {
-            (&raw mut (*place).namespaces).write([-1; MAX_FDS]);
-            (&raw mut (*place).volumes).write([-1; MAX_VOLUMES]);
-        }
-    }
 }
 
 // SAFETY: zeroes are values of all members, or of their parts, but for slices: `make` writes those before anything reads
@@ -80,7 +68,6 @@ pub unsafe fn make() -> &'static mut Monitor {
         (&raw mut (*place).restarts).write(Restarts::NONE);
         (&raw mut (*place).oom).write(Oom::new());
         (&raw mut (*place).groups).write(Groups::NONE);
-        Supplies::init(&raw mut (*place).supplies);
         Record::init(&raw mut (*place).record);
         Health::init(&raw mut (*place).health);
         Execs::init(&raw mut (*place).execs);

@@ -84,8 +84,8 @@ impl Network {
     }
 
     /// Takes the descriptors of published ports out of those that the start brought.
-    pub fn take_ports(&mut self, namespaces: &mut [i32; MAX_FDS], link: &mut Link) {
-        let mut take = |index: u32| core::mem::replace(&mut namespaces[index as usize % MAX_FDS], -1);
+    pub fn take_ports(&mut self, namespaces: &mut [Fd; MAX_FDS], link: &mut Link) {
+        let mut take = |index: u32| namespaces[index as usize % MAX_FDS].take();
         if let Some(ops::Hold { index }) = link.plan().find() {
             self.ports.set(take(index));
         }

@@ -5,7 +5,7 @@ use crate::clients::Waits;
 use crate::control::LONGEST;
 use crate::execs::{self, Home};
 use crate::failure::errno;
-use crate::fd::close_all;
+use crate::fd::{Fd, close_all};
 use crate::monitor::Monitor;
 use crate::ops::{Volume, VolumePart};
 use crate::restart::Policy;
@@ -135,8 +135,8 @@ impl Monitor {
         let whole = plan.each::<Volume>().find(|(_, volume)| volume.name == name).map(|(_, volume)| volume.index);
         let part = || plan.each::<VolumePart>().find(|(_, part)| part.name == name).map(|(_, part)| part.index);
         let index = whole.or_else(part);
-        let fd = index.and_then(|index| self.supplies.volumes.get(index as usize).copied());
-        let found = fd.filter(|fd| *fd >= 0);
+        let fd = index.and_then(|index| self.supplies.volumes.get(index as usize));
+        let found = fd.filter(|fd| fd.is_open()).map(Fd::raw);
         let errno = if found.is_some() { 0 } else { ENOENT };
         self.control.answer_with(slot, Answer { errno, ..Answer::default() }, found);
     }

@@ -8,6 +8,10 @@ use core::arch::asm;
 
 pub type Result<T> = core::result::Result<T, i32>;
 
+/// One system call with six arguments.
+///
+/// # Safety
+/// The arguments are what the call takes: pointers valid for as long as the kernel uses them.
 #[cfg(target_arch = "x86_64")]
 unsafe fn syscall(n: usize, a: [usize; 6]) -> isize {
     let result: isize;
@@ -19,6 +23,10 @@ unsafe fn syscall(n: usize, a: [usize; 6]) -> isize {
     result
 }
 
+/// One system call with six arguments.
+///
+/// # Safety
+/// The arguments are what the call takes: pointers valid for as long as the kernel uses them.
 #[cfg(target_arch = "aarch64")]
 unsafe fn syscall(n: usize, a: [usize; 6]) -> isize {
     let result: isize;

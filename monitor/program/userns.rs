@@ -27,13 +27,13 @@ const KINDS: [(u64, &[u8]); 3] =
 /// Makes the user namespace that the plan describes, and the namespaces that are to belong to it; without such an
 /// operation there is none. A network namespace that goes on (`net`) belongs to the user namespace `user`, which goes
 /// on with it.
-pub fn make_for(plan: Plan, namespaces: &[i32; MAX_FDS], (net, user): (i32, i32)) -> Outcome<Made> {
+pub fn make_for(plan: Plan, namespaces: &[Fd; MAX_FDS], (net, user): (i32, i32)) -> Outcome<Made> {
     let Some((step, op)) = plan.each::<UserMap>().next() else { return Ok(Made::NONE) };
     let again = net >= 0;
     let kinds = u64::from(op.namespaces) & if again { !CLONE_NEWNET } else { !0 };
     let joined = match op.join {
         _ if again => user,
-        Some(index) => namespaces[index as usize % MAX_FDS],
+        Some(index) => namespaces[index as usize % MAX_FDS].raw(),
         None => -1,
     };
     make(kinds, joined, (op.uids, op.gids)).map_err(|errno| of_step(step, errno))

@@ -3,6 +3,7 @@
 use super::Launch;
 use super::tree::{FIXED, IN_ROOT, Tree, is_directory, is_procfs, make_dirs};
 use crate::fault::{Outcome, Step, detailed, errno, os};
+use crate::fd::Fd;
 use crate::ops;
 use crate::report::Report;
 use crate::reports::hand_over;
@@ -286,8 +287,8 @@ fn part_of(dir: &[u8], part: &[u8], how: u32) -> Result<i32> {
 }
 
 /// A copy of a mount of another mount namespace, for this one: `take` runs there.
-fn clone_from(namespaces: &[i32], index: u32, tree: &Tree, take: impl FnOnce() -> Result<i32>) -> Outcome<i32> {
-    let other = namespaces.get(index as usize).copied().unwrap_or(-1);
+fn clone_from(namespaces: &[Fd], index: u32, tree: &Tree, take: impl FnOnce() -> Result<i32>) -> Outcome<i32> {
+    let other = namespaces.get(index as usize).map_or(-1, Fd::raw);
     let own = os(sys::openat(AT_FDCWD, b"/proc/self/ns/mnt\0", O_RDONLY, 0))?;
     os(sys::setns(other, CLONE_NEWNS))?;
     let copy = take();
