@@ -5,6 +5,7 @@ pub(crate) mod copy;
 #[allow(unsafe_code)]
 pub(crate) mod fd;
 pub(crate) mod file;
+pub(crate) mod lookup;
 #[allow(unsafe_code)]
 pub(crate) mod memory;
 #[allow(unsafe_code)]

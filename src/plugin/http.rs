@@ -1,8 +1,9 @@
 //! The part of HTTP that a plugin's call needs: one request, one answer, one connection for each.
 
 use super::call::{Answer, Failed, LONGEST, TYPE, Tls};
+use crate::kernel::lookup;
 use std::io::{Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -63,9 +64,9 @@ fn connect(address: &Address, limit: Duration) -> std::io::Result<Box<dyn Stream
         // Only a build without TLS gets here.
         Address::Tls(..) => Err(std::io::ErrorKind::Unsupported.into()),
         Address::Tcp(host) => {
-            let mut addresses = host.to_socket_addrs()?;
-            let address = addresses.next().ok_or(std::io::ErrorKind::AddrNotAvailable)?;
-            Ok(Box::new(TcpStream::connect_timeout(&address, limit)?))
+            let found =
+                lookup::addresses(host, limit).map_err(|error| std::io::Error::other(error.message().to_owned()))?;
+            Ok(Box::new(TcpStream::connect_timeout(&found[0], limit)?))
         }
     }
 }

@@ -1,10 +1,11 @@
 //! Options of the `local` driver: a file system or a directory that is mounted where the volume is used.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::lookup;
 use crate::kernel::probe::release;
 use crate::model::StringMap;
-use std::net::ToSocketAddrs;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The source that a container mounts for a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,13 +134,19 @@ fn attribute(word: &str) -> Option<(u64, u64)> {
     })
 }
 
+/// How long the look-up of a server of a network file system may take.
+const LOOK_UP: Duration = Duration::from_secs(30);
+
 /// The kernel takes the server of a network file system as an address only.
 fn resolve(data: &mut [(String, String)]) -> Result<()> {
     for (key, value) in data.iter_mut().filter(|(key, _)| key == "addr") {
         if value.parse::<std::net::IpAddr>().is_err() {
-            let found = (value.as_str(), 0u16).to_socket_addrs().ok().and_then(|mut all| all.next());
-            let found = found.ok_or_else(|| Error::invalid(format!("volume option {key}={value}: no such host")))?;
-            *value = found.ip().to_string();
+            let wrong = |error: Error| match error.kind() {
+                ErrorKind::Timeout => error.context(format!("volume option {key}={value}")),
+                _ => Error::invalid(format!("volume option {key}={value}: no such host")),
+            };
+            let found = lookup::addresses(&format!("{value}:0"), LOOK_UP).map_err(wrong)?;
+            *value = found[0].ip().to_string();
         }
     }
     Ok(())
