@@ -5,7 +5,7 @@ use super::files::{Copier, ROOT, make_dirs, open_dir, open_file, resolve, split,
 use super::job::Job;
 #[cfg(feature = "registry")]
 use super::remote::download;
-use super::sources::{From, SourceFile, hash_of, own_file, owner};
+use super::sources::{Source, SourceFile, hash_of, own_file, owner};
 use super::state::{Finished, State};
 use crate::buildfile::{Copy, Heredoc};
 use crate::container::extract;
@@ -83,7 +83,7 @@ impl Sources<'_, '_> {
                 continue;
             }
             let root = from.clone().ok_or_else(|| failed(Error::invalid("missing build context")))?;
-            all.extend(From { root, is_context, owners, op: self.job.op }.find(source).map_err(failed)?);
+            all.extend(Source { root, is_context, owners, op: self.job.op }.find(source).map_err(failed)?);
         }
         for doc in &copy.documents {
             all.push(self.document(doc)?);

@@ -24,7 +24,7 @@ pub(super) struct SourceFile {
 }
 
 /// Where sources are looked for.
-pub(super) struct From<'a> {
+pub(super) struct Source<'a> {
     pub(super) root: Rc<OwnedFd>,
     /// Whether `root` is the context, and not an image.
     pub(super) is_context: bool,
@@ -33,7 +33,7 @@ pub(super) struct From<'a> {
     pub(super) op: Option<&'a Op>,
 }
 
-impl From<'_> {
+impl Source<'_> {
     /// The files of one source: itself, or all files that it matches.
     pub(super) fn find(&self, source: &str) -> Result<Vec<SourceFile>> {
         let path = source.strip_prefix('/').unwrap_or(source);
@@ -225,7 +225,7 @@ fn id_of(root: &OwnedFd, name: &str, file: &str, what: &str) -> Result<u32> {
 
 /// A file of the build's own as a source; `kind`: where it is from.
 pub(super) fn own_file(root: OwnedFd, name: &str, kind: &str, op: Option<&Op>) -> Result<SourceFile> {
-    let from = From { root: Rc::new(root), is_context: false, owners: false, op };
+    let from = Source { root: Rc::new(root), is_context: false, owners: false, op };
     let mut one = from.one(name)?;
     // ADD unpacks the same file where the context has it: that is another step.
     let mut hasher = Hasher::new();

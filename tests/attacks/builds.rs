@@ -60,7 +60,7 @@ fn copies_of_a_build_stay_in_its_image() {
 }
 
 /// Like [`build`], with any request; returns what was told, too.
-fn told(root: &Root, how: &BuildImage, file: &str, context: Tar) -> (coracle::Result<String>, String) {
+fn build_with_output(root: &Root, how: &BuildImage, file: &str, context: Tar) -> (coracle::Result<String>, String) {
     let bytes = context.file("Dockerfile", file.as_bytes()).end();
     let mut told = String::new();
     let mut tell = |message: Progress| {
@@ -81,7 +81,7 @@ fn a_build_takes_no_loaded_image_as_cache() {
     let file = "FROM busybox\nRUN echo own > /made\n";
     // The result of a build of that file, on another machine.
     let other = Root::new();
-    let (made, _) = told(&other, &BuildImage::default(), file, Tar::new());
+    let (made, _) = build_with_output(&other, &BuildImage::default(), file, Tar::new());
     let made = made.expect("build");
     other.engine.image_tag(&made, "made").expect("tag");
     let (mut saved, base) = (Vec::new(), other.engine.image_inspect("busybox").expect("inspect"));
@@ -106,14 +106,15 @@ fn a_build_takes_no_loaded_image_as_cache() {
     root.engine.image_load(&mut &archive[..], &mut |_| Ok(()), Some(&soon())).expect("load");
     let forged = root.engine.image_inspect("forged:1").expect("inspect");
     assert_eq!(root.engine.image_inspect("busybox").expect("inspect").id, base.id, "one base for both");
-    let (built, said) = told(&root, &BuildImage::default(), file, Tar::new());
+    let (built, said) = build_with_output(&root, &BuildImage::default(), file, Tar::new());
     let built = built.expect("build");
     assert!(!said.contains("Using cache") && built != forged.id, "{said}");
     assert_eq!(root.run(&["cat", "/made"], json!({ "Image": built }), b"").ok(), "own");
 
     // On nothing: an image of one step that has no parent.
     let layer = Tar::new().file("f", b"evil").end();
-    let (scratch, _) = told(&other, &BuildImage::default(), "FROM scratch\nCOPY f /\n", Tar::new().file("f", b"own"));
+    let (scratch, _) =
+        build_with_output(&other, &BuildImage::default(), "FROM scratch\nCOPY f /\n", Tar::new().file("f", b"own"));
     other.engine.image_tag(&scratch.expect("build"), "scratch-made").expect("tag");
     let mut saved = Vec::new();
     other.engine.image_save(&["scratch-made".into()], &mut saved, None).expect("save");
@@ -128,17 +129,20 @@ fn a_build_takes_no_loaded_image_as_cache() {
     let tar =
         Tar::new().file(&name, config.as_bytes()).file("a.tar", &layer).file("manifest.json", manifest.as_bytes());
     root.engine.image_load(&mut &tar.end()[..], &mut |_| Ok(()), Some(&soon())).expect("load");
-    let (built, said) = told(&root, &BuildImage::default(), "FROM scratch\nCOPY f /\n", Tar::new().file("f", b"own"));
+    let (built, said) =
+        build_with_output(&root, &BuildImage::default(), "FROM scratch\nCOPY f /\n", Tar::new().file("f", b"own"));
     assert!(built.is_ok() && !said.contains("Using cache"), "{said}");
     // The twin: what was built here is a cache, and what the request names is.
-    let (_, said) = told(&root, &BuildImage::default(), file, Tar::new());
+    let (_, said) = build_with_output(&root, &BuildImage::default(), file, Tar::new());
     assert!(said.contains("Using cache"), "{said}");
     let how = BuildImage { cachefrom: vec!["nothing:1".into()], ..BuildImage::default() };
-    let (_, said) = told(&root, &how, "FROM scratch\nCOPY f /\n", Tar::new().file("f", b"own"));
+    let (_, said) = build_with_output(&root, &how, "FROM scratch\nCOPY f /\n", Tar::new().file("f", b"own"));
     assert!(said.contains("Using cache"), "{said}");
     // A change of a health check or of a trigger is another step.
     for (one, other) in [("HEALTHCHECK CMD a", "HEALTHCHECK CMD b"), ("ONBUILD RUN a", "ONBUILD RUN b")] {
-        let build = |step: &str| told(&root, &BuildImage::default(), &format!("FROM busybox\n{step}\n"), Tar::new()).1;
+        let build = |step: &str| {
+            build_with_output(&root, &BuildImage::default(), &format!("FROM busybox\n{step}\n"), Tar::new()).1
+        };
         build(one);
         assert!(build(one).contains("Using cache") && !build(other).contains("Using cache"), "{one}");
     }
@@ -181,7 +185,7 @@ fn ignore_files_and_errors_tell_nothing_of_the_host() {
     let canary = Canary::new(&root);
     for target in [canary.path("passwd"), canary.climb("passwd"), "/proc/self/environ".into(), "Dockerfile".into()] {
         let context = Tar::new().symlink(".dockerignore", &target).file("f", b"f");
-        let (built, _) = told(&root, &BuildImage::default(), "FROM scratch\nCOPY . /all/\n", context);
+        let (built, _) = build_with_output(&root, &BuildImage::default(), "FROM scratch\nCOPY . /all/\n", context);
         canary.untouched();
         let image = built.expect("a link is not an ignore file");
         let id = root.create("", json!({ "Image": image, "Cmd": ["x"] }));
@@ -205,7 +209,7 @@ fn ignore_files_and_errors_tell_nothing_of_the_host() {
     {
         let file = format!("FROM busybox\nCOPY f /f\n{step}\n");
         let context = Tar::new().file("f", b"f").file("f.tar", &[&b"\x1f\x8b"[..], &[9; 600]].concat());
-        let (built, said) = told(&root, &BuildImage::default(), &file, context);
+        let (built, said) = build_with_output(&root, &BuildImage::default(), &file, context);
         let text = built.err().map(|error| error.to_string()).unwrap_or_default();
         errors += usize::from(!text.is_empty());
         assert!(!text.contains(&here) && !said.contains(&here), "{step}: {text} {said}");
@@ -225,10 +229,10 @@ fn passwords_of_addresses_are_told_to_their_server_alone() {
     let address = |path: &str| format!("http://sailor:s3cr3t-word@{}{path}", server.host());
     let add = |path: &str| format!("FROM scratch\nARG where=/f\nADD {} $where\n", address(path));
     let how = BuildImage { buildargs: [("where".to_owned(), Some("/g".to_owned()))].into(), ..BuildImage::default() };
-    let (built, _) = told(&root, &how, &add("/file"), Tar::new());
+    let (built, _) = build_with_output(&root, &how, &add("/file"), Tar::new());
     let image = built.expect("build");
     assert_eq!(server.asked_for("/file")[0].header("authorization"), "Basic c2FpbG9yOnMzY3IzdC13b3Jk");
-    let (failed, _) = told(&root, &how, &add("/none"), Tar::new());
+    let (failed, _) = build_with_output(&root, &how, &add("/none"), Tar::new());
     assert!(!server.asked_for("/none").is_empty());
     let mut texts = vec![format!("{:?}", failed.expect_err("there is no such file"))];
     for remote in [address("/none"), format!("{}.git", address("/x")), "ftp://sailor:s3cr3t-word@x/".into()] {
@@ -302,7 +306,7 @@ fn nothing_is_made_in_a_directory_that_others_write() {
 fn a_context_does_not_have_the_documents_of_a_build_file() {
     let root = Root::new();
     let file = "FROM busybox\nCOPY <<secret /one/\ns3cr3t\nsecret\nCOPY . /all/\nRUN ls -A /all /one > /list\n";
-    let (built, _) = told(&root, &BuildImage::default(), file, Tar::new().file("f", b"f"));
+    let (built, _) = build_with_output(&root, &BuildImage::default(), file, Tar::new().file("f", b"f"));
     let list = root.run(&["cat", "/list"], json!({ "Image": built.expect("build") }), b"").ok();
     assert_eq!(list.split_whitespace().collect::<Vec<_>>(), ["/all:", "Dockerfile", "f", "/one:", "secret"]);
     // A directory of the host as the context stays as it is.
@@ -321,7 +325,7 @@ fn a_context_does_not_have_the_documents_of_a_build_file() {
 fn a_step_of_a_build_is_confined_whatever_its_request_says() {
     let root = Root::new();
     let file = "FROM busybox\nRUN grep -E '^(Seccomp|CapEff|CapBnd):' /proc/self/status > /status\n";
-    let (built, _) = told(&root, &BuildImage { nocache: true, ..BuildImage::default() }, file, Tar::new());
+    let (built, _) = build_with_output(&root, &BuildImage { nocache: true, ..BuildImage::default() }, file, Tar::new());
     let status = root.run(&["cat", "/status"], json!({ "Image": built.expect("build") }), b"").ok();
     let own = root.run(&["grep", "-E", "^(Seccomp|CapEff|CapBnd):", "/proc/self/status"], json!({}), b"").ok();
     assert_eq!(status, own);
@@ -335,7 +339,7 @@ fn a_step_of_a_build_is_confined_whatever_its_request_says() {
         ("memory", BuildImage { memory: i64::MIN, ..BuildImage::default() }),
     ];
     for (what, how) in ways {
-        let (built, said) = told(&root, &BuildImage { nocache: true, ..how }, file, Tar::new());
+        let (built, said) = build_with_output(&root, &BuildImage { nocache: true, ..how }, file, Tar::new());
         assert!(built.is_err() && !said.contains("Seccomp:"), "{what}: {built:?} {said}");
     }
 }
@@ -436,7 +440,7 @@ fn crafted_builds_are_answered() {
         let context = Tar::new().file("Dockerfile", file.as_bytes()).file("f", b"f").end();
         let answer = serving.build("", "", &context);
         assert!(answer.starts_with("HTTP/1.1 "), "{file:?}: {answer:?}");
-        let _ = told(&root, &BuildImage::default(), file, Tar::new().file("f", b"f"));
+        let _ = build_with_output(&root, &BuildImage::default(), file, Tar::new().file("f", b"f"));
     }
     assert!(serving.build("", "", &context).contains("Successfully built"));
 }

@@ -7,7 +7,7 @@ use crate::support::*;
 use serde_json::json;
 
 /// `id -u`, `id -g` or the error of a start as this user.
-fn who(root: &Root, image: &str, user: &str) -> Result<String, String> {
+fn ids_of_user(root: &Root, image: &str, user: &str) -> Result<String, String> {
     let command = ["sh", "-c", "echo $(id -u):$(id -g)"];
     let id = root.create("", body(&command, json!({ "Image": image, "User": user })));
     root.engine.container_start(&id, None, Some(&soon())).map_err(|error| error.message().to_owned())?;
@@ -76,7 +76,7 @@ fn a_user_that_looks_like_a_number_is_that_number_or_nobody() {
         "joe:nobody-here",
         "1000:1000",
     ] {
-        let got = who(&root, "numbers", user);
+        let got = ids_of_user(&root, "numbers", user);
         assert_eq!(got.clone().map_err(drop), model(user), "{user:?}: {got:?}");
     }
 }

@@ -26,7 +26,7 @@ fn directory(root: &Root, id: &str) -> std::path::PathBuf {
 }
 
 /// `TYPE ACTION` of each event, up to a container's destroy.
-fn told(events: &mut coracle::EventStream) -> Vec<String> {
+fn next_actions(events: &mut coracle::EventStream) -> Vec<String> {
     let all = events_until(events, |event| event.kind == "container" && event.action == "destroy");
     all.iter().map(|event| format!("{} {}", event.kind, event.action)).collect()
 }
@@ -48,7 +48,7 @@ fn the_end_removes_container_and_anonymous_volumes_and_keeps_the_code() {
     assert_eq!(session.wait(Some(&soon())).expect("wait"), 3);
     gone(&root.engine, &id);
     assert_eq!(session.wait(Some(&soon())).expect("wait again"), 3);
-    let told = told(&mut events);
+    let told = next_actions(&mut events);
     let after = told.iter().position(|event| event == "container die").expect("die");
     // In dockerd's order.
     let end = [
@@ -73,7 +73,7 @@ fn the_end_removes_a_container_without_a_waiter() {
     let id = root.create("alone", going(&["true"]));
     root.start(&id);
     // No look at it: the engine that started it follows.
-    assert_eq!(told(&mut events).last().expect("an event"), "container destroy");
+    assert_eq!(next_actions(&mut events).last().expect("an event"), "container destroy");
     wait_for("its directory to go", || !directory(&root, &id).exists());
 }
 
@@ -188,7 +188,10 @@ fn a_restart_keeps_it_and_a_stop_does_not() {
     let mut events = root.engine.events(&of_containers()).expect("events");
     root.engine.container_stop(&id, Some(10_000), Some(&soon())).expect("stop");
     gone(&root.engine, &id);
-    assert_eq!(told(&mut events), ["kill", "die", "stop", "destroy"].map(|action| format!("container {action}")));
+    assert_eq!(
+        next_actions(&mut events),
+        ["kill", "die", "stop", "destroy"].map(|action| format!("container {action}"))
+    );
     assert!([4, 137].contains(&wait.wait(Some(&soon())).expect("wait").status_code));
 }
 
@@ -201,7 +204,7 @@ fn a_removal_by_force_and_a_kill_succeed_once() {
         let mut events = root.engine.events(&of_containers()).expect("events");
         let force = RemoveContainer { force: true, ..RemoveContainer::default() };
         root.engine.container_remove(&id, force, Some(&soon())).expect("remove");
-        assert_eq!(told(&mut events), ["kill", "die", "destroy"].map(|action| format!("container {action}")));
+        assert_eq!(next_actions(&mut events), ["kill", "die", "destroy"].map(|action| format!("container {action}")));
         gone(&root.engine, &id);
     }
     let id = root.create("killed", going(&["sleep", "1000"]));

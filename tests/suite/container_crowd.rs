@@ -326,7 +326,7 @@ fn step(engine: &Engine, random: &mut Random) -> Vec<&'static str> {
     let op = soon();
     let op = Some(&op);
     let what = random.below(14);
-    let told = |result: coracle::Result<()>, events| told(what, result, events);
+    let told = |result: coracle::Result<()>, events| events_of_call(what, result, events);
     match what {
         0 | 1 => {
             let script = "trap 'exit 0' TERM; while :; do sleep 0.02; done";
@@ -367,7 +367,7 @@ fn step(engine: &Engine, random: &mut Random) -> Vec<&'static str> {
 
 /// The events of a call that went well; one that did not may only say that the container is not there, or not in the
 /// state for it.
-fn told(what: usize, result: coracle::Result<()>, events: &[&'static str]) -> Vec<&'static str> {
+fn events_of_call(what: usize, result: coracle::Result<()>, events: &[&'static str]) -> Vec<&'static str> {
     match result {
         Ok(_) => events.to_vec(),
         Err(error) => {

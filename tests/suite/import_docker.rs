@@ -71,7 +71,7 @@ fn of_directory(path: &Path, names: &[&str]) -> ImportDocker {
     ImportDocker { directory: path.display().to_string(), names, ..ImportDocker::default() }
 }
 
-fn told(report: &DockerImport, kind: &str) -> Vec<(String, bool)> {
+fn reported(report: &DockerImport, kind: &str) -> Vec<(String, bool)> {
     let mut all: Vec<(String, bool)> =
         report.taken.iter().filter(|one| one.kind == kind).map(|one| (one.name.clone(), one.was_here)).collect();
     all.sort();
@@ -92,7 +92,7 @@ fn images_volumes_and_stopped_containers_come_from_the_directory() {
     assert_eq!(asked.engine.image_inspect("made:1").expect("the image").id, id);
     assert_eq!(asked.engine.image_inspect("localhost:5000/also:2").expect("its other name").id, id);
     let again = import(&asked.engine, &by_socket).expect("again");
-    assert!(told(&again, "image").iter().all(|(_, was_here)| *was_here), "{again:?}");
+    assert!(reported(&again, "image").iter().all(|(_, was_here)| *was_here), "{again:?}");
 
     // dockerd ends; the document of one container says that it runs, as after a dockerd that was killed.
     let runs = dockerd.docker(&["inspect", "-f", "{{.Id}}", "runs"]);
@@ -132,7 +132,10 @@ fn images_volumes_and_stopped_containers_come_from_the_directory() {
     assert!(again.taken.iter().all(|one| one.was_here), "{again:?}");
     let one = Root::empty();
     let report = import(&one.engine, &of_directory(&data, &["stopped"])).expect("one container");
-    assert_eq!((told(&report, "container"), told(&report, "image").len()), (vec![("stopped".to_owned(), false)], 1));
+    assert_eq!(
+        (reported(&report, "container"), reported(&report, "image").len()),
+        (vec![("stopped".to_owned(), false)], 1)
+    );
     assert_eq!(one.engine.container_list(&ListContainers { all: true, ..Default::default() }).expect("list").len(), 1);
     let error = import(&one.engine, &of_directory(&data, &["nosuch"])).expect_err("no such");
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
@@ -207,7 +210,7 @@ fn images_volumes_and_stopped_containers_come_by_the_socket() {
     let root = Root::empty();
     let report = import(&root.engine, &by_socket(&[])).expect("import by the socket");
     assert_eq!(root.engine.image_inspect("made:1").expect("the image").id, id);
-    let names = |kind: &str| told(&report, kind).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    let names = |kind: &str| reported(&report, kind).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
     assert_eq!(names("container"), ["files", "stopped"]);
     let volumes = names("volume");
     assert!(volumes.contains(&"kept".to_owned()) && volumes.len() == 2, "{volumes:?}");
@@ -270,8 +273,11 @@ fn images_volumes_and_stopped_containers_come_by_the_socket() {
     assert!(before.all(|one| one.was_here), "{again:?}");
     let one = Root::empty();
     let report = import(&one.engine, &by_socket(&["stopped"])).expect("one container");
-    assert_eq!((told(&report, "container"), told(&report, "image").len()), (vec![("stopped".to_owned(), false)], 1));
-    assert_eq!(told(&report, "volume").len(), 2);
+    assert_eq!(
+        (reported(&report, "container"), reported(&report, "image").len()),
+        (vec![("stopped".to_owned(), false)], 1)
+    );
+    assert_eq!(reported(&report, "volume").len(), 2);
     let empty = Root::empty();
     let error = import(&empty.engine, &by_socket(&["stopped", "nosuch"])).expect_err("no such");
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");

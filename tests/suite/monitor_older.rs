@@ -186,7 +186,7 @@ fn say(socket: &OwnedFd, what: u32, boot: [u8; 16], fds: &[RawFd]) {
 }
 
 /// Each kept monitor program, by its file's name.
-fn kept() -> Vec<(String, Vec<u8>)> {
+fn programs() -> Vec<(String, Vec<u8>)> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(project().join("tests/monitors")).expect("tests/monitors") {
         let path = entry.expect("an entry").path();
@@ -209,7 +209,7 @@ fn starts_here(name: &str) -> bool {
 
 /// A root for each kept monitor, and the engine of today on it.
 fn with_each(test: impl Fn(&Root, &Engine, &[u8])) {
-    for (name, program) in kept() {
+    for (name, program) in programs() {
         if !starts_here(&name) {
             said(&format!("older: the monitor {name} starts no container on this kernel: nothing was shown of it\n"));
             continue;

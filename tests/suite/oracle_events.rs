@@ -204,7 +204,7 @@ impl Side<'_> {
     }
 
     /// The events of each operation, one line each.
-    fn told(&self) -> BTreeMap<&'static str, Vec<String>> {
+    fn events_of_steps(&self) -> BTreeMap<&'static str, Vec<String>> {
         let answer = self.events(self.steps[0].1, self.steps[self.steps.len() - 1].1);
         let mut told: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
         for event in String::from_utf8_lossy(&answer).lines().map(|line| document(line.as_bytes())) {
@@ -261,7 +261,7 @@ fn events_are_told_as_dockerd_tells_them() {
             scope.spawn(move || {
                 let mut side = Side { socket, steps: Vec::new() };
                 side.do_all();
-                (side.told(), side.steps)
+                (side.events_of_steps(), side.steps)
             })
         });
         sides.map(|side| side.join().expect("one side"))

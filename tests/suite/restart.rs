@@ -11,7 +11,7 @@ pub(crate) fn policy(name: &str, max: i64) -> Value {
 }
 
 /// The events so far of these kinds: action and nanoseconds.
-fn told(root: &Root, kinds: &[&str]) -> Vec<(String, i64)> {
+fn events_of(root: &Root, kinds: &[&str]) -> Vec<(String, i64)> {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("the time").as_nanos() as i64;
     let query = EventQuery { since_ns: Some(0), until_ns: Some(now), ..EventQuery::default() };
     let mut events = root.engine.events(&query).expect("events");
@@ -26,7 +26,7 @@ fn told(root: &Root, kinds: &[&str]) -> Vec<(String, i64)> {
 
 /// How long after each end the next start came, in ms.
 fn waits(root: &Root) -> Vec<i64> {
-    let times = told(root, &["start", "die"]);
+    let times = events_of(root, &["start", "die"]);
     times.windows(2).filter(|w| w[0].0 == "die").map(|w| (w[1].1 - w[0].1) / 1_000_000).collect()
 }
 
