@@ -138,6 +138,13 @@ pub struct Error {
 }
 
 /// Facts about a failure, for programs: each only where it exists.
+///
+/// ```
+/// use coracle::Error;
+///
+/// let facts = Error::invalid("the minimum is 4 MiB").in_field("HostConfig.Memory").facts();
+/// assert_eq!((facts.field.as_str(), facts.limit), ("HostConfig.Memory", None));
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The path of the member of a document that is wrong, such as `HostConfig.Memory`; else empty.
@@ -149,6 +156,14 @@ pub struct Facts {
 }
 
 /// The library's result.
+///
+/// ```
+/// fn host_name(body: &coracle::model::CreateBody) -> coracle::Result<String> {
+///     Ok(body.config.hostname.clone())
+/// }
+/// assert_eq!(host_name(&Default::default())?, "");
+/// # Ok::<(), coracle::Error>(())
+/// ```
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {

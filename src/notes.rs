@@ -57,6 +57,15 @@ impl fmt::Display for LogNote<'_> {
 }
 
 /// Takes the notes: it is called from any thread of the program, and must not open or drop an engine.
+///
+/// ```
+/// use coracle::{LogLevel, LogNote, LogSink, set_log};
+/// use std::sync::Arc;
+///
+/// let sink: LogSink = Arc::new(|note: &LogNote<'_>| eprintln!("{note}"));
+/// set_log(LogLevel::Info, Some(sink));
+/// # set_log(LogLevel::Info, None);
+/// ```
 pub type LogSink = Arc<dyn Fn(&LogNote<'_>) + Send + Sync>;
 
 /// The least grave level that the sink takes; 0: there is none.

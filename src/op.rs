@@ -43,6 +43,20 @@ struct Heartbeat {
 }
 
 /// Called while an operation blocks; an error ends the operation with that error.
+///
+/// ```
+/// use coracle::{Beat, Error, ErrorKind, Op};
+/// use std::time::Duration;
+///
+/// // A program whose user may press Ctrl-C asks ten times a second.
+/// let pressed = std::sync::atomic::AtomicBool::new(false);
+/// let beat: Beat = Box::new(move || match pressed.load(std::sync::atomic::Ordering::Relaxed) {
+///     true => Err(Error::new(ErrorKind::Cancelled, "Ctrl-C")),
+///     false => Ok(()),
+/// });
+/// Op::new()?.set_heartbeat(Some((Duration::from_millis(100), beat)));
+/// # Ok::<(), coracle::Error>(())
+/// ```
 pub type Beat = Box<dyn FnMut() -> Result<()> + Send>;
 
 impl Op {

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 #[path = "tidy/circles.rs"]
 mod circles;
+#[path = "tidy/examples.rs"]
+mod examples;
 #[path = "tidy/figures.rs"]
 mod figures;
 #[path = "tidy/maps.rs"]

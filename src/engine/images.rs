@@ -12,6 +12,16 @@ use crate::op::Op;
 use std::io::{Read, Write};
 
 /// Takes progress messages; an error ends the operation with that error.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// let mut archive = std::fs::File::open("images.tar")?;
+/// let images = engine.image_load(&mut archive, &mut |progress| {
+///     print!("{}", progress.stream);
+///     Ok(())
+/// }, None)?;
+/// # Ok::<(), coracle::Error>(())
+/// ```
 pub type OnProgress<'a> = &'a mut dyn FnMut(Progress) -> Result<()>;
 
 impl Engine {

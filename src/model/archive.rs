@@ -6,6 +6,13 @@ use super::ContainerConfig;
 use serde::{Deserialize, Serialize};
 
 /// The facts of a file of a container: `X-Docker-Container-Path-Stat`.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// let file = engine.container_archive_stat("clock", "/etc/hosts", None)?;
+/// println!("{} {} bytes, mode {:o}, changed {}", file.name, file.size, file.mode & 0o777, file.mtime);
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathStat {
     /// The last component of the requested path; `.` if the path ends in `/.`, `/` for the root.

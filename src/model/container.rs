@@ -7,6 +7,14 @@ use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 
 /// An empty JSON object, the value of the set-like map `Volumes`.
+///
+/// ```
+/// use coracle::model::{ContainerConfig, Empty};
+///
+/// let volumes = Some([("/data".to_owned(), Empty {})].into());
+/// let config = ContainerConfig { image: "busybox".into(), volumes, ..Default::default() };
+/// assert_eq!(serde_json::to_value(&config).unwrap()["Volumes"]["/data"], serde_json::json!({}));
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Empty {}
 
@@ -49,6 +57,20 @@ fn signal_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::
 }
 
 /// Container configuration: the part of the create body that is not host configuration; `Config` of inspect.
+///
+/// ```
+/// use coracle::model::ContainerConfig;
+///
+/// let config = ContainerConfig {
+///     image: "busybox".into(),
+///     cmd: Some(vec!["date".into()]),
+///     env: Some(vec!["TZ=UTC".into()]),
+///     user: "1000:1000".into(),
+///     working_dir: "/tmp".into(),
+///     ..Default::default()
+/// };
+/// assert_eq!(serde_json::to_value(&config).unwrap()["User"], "1000:1000");
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ContainerConfig {
@@ -101,6 +123,20 @@ pub struct ContainerConfig {
 }
 
 /// How a container's health is probed; times in nanoseconds, 0 inherits.
+///
+/// ```
+/// use coracle::model::Healthcheck;
+///
+/// const SECOND: i64 = 1_000_000_000;
+/// let check = Healthcheck {
+///     test: vec!["CMD".into(), "wget".into(), "-q".into(), "-O-".into(), "http://localhost/".into()],
+///     interval: 30 * SECOND,
+///     timeout: 5 * SECOND,
+///     retries: 3,
+///     ..Default::default()
+/// };
+/// assert_eq!(serde_json::to_value(&check).unwrap()["Interval"], 30_000_000_000_i64);
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Healthcheck {
@@ -166,6 +202,14 @@ pub struct CreateBody {
 }
 
 /// `NetworkingConfig` of the create body.
+///
+/// ```
+/// use coracle::model::{EndpointSettings, NetworkingConfig};
+///
+/// let endpoint = EndpointSettings { aliases: Some(vec!["db".into()]), ..Default::default() };
+/// let networks = NetworkingConfig { endpoints_config: [("harbour".to_owned(), Some(endpoint))].into() };
+/// assert_eq!(serde_json::to_value(&networks).unwrap()["EndpointsConfig"]["harbour"]["Aliases"][0], "db");
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct NetworkingConfig {
@@ -174,6 +218,16 @@ pub struct NetworkingConfig {
 }
 
 /// A container's end on one network.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::{ConnectNetwork, EndpointSettings};
+///
+/// let endpoint = EndpointSettings { aliases: Some(vec!["db".into()]), ..Default::default() };
+/// let request = ConnectNetwork { container: "postgres".into(), endpoint_config: Some(endpoint) };
+/// engine.network_connect("harbour", &request, None)?;
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct EndpointSettings {
@@ -211,6 +265,15 @@ pub struct EndpointSettings {
 }
 
 /// Addresses that the client chose for an endpoint.
+///
+/// ```
+/// use coracle::model::{EndpointIpamConfig, EndpointSettings};
+///
+/// // The address that the container asks for, out of the network's subnet.
+/// let address = EndpointIpamConfig { ipv4_address: "10.8.0.7".into(), ..Default::default() };
+/// let endpoint = EndpointSettings { ipam_config: Some(address), ..Default::default() };
+/// assert_eq!(serde_json::to_value(&endpoint).unwrap()["IPAMConfig"]["IPv4Address"], "10.8.0.7");
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EndpointIpamConfig {
@@ -223,6 +286,19 @@ pub struct EndpointIpamConfig {
 }
 
 /// A request for devices that a driver gives.
+///
+/// ```
+/// use coracle::model::{DeviceRequest, Resources};
+///
+/// // A device of a CDI specification on this host.
+/// let camera = DeviceRequest {
+///     driver: "cdi".into(),
+///     device_ids: vec!["vendor.example/camera=front".into()],
+///     ..Default::default()
+/// };
+/// let resources = Resources { device_requests: vec![camera], ..Default::default() };
+/// assert_eq!(serde_json::to_value(&resources).unwrap()["DeviceRequests"][0]["Driver"], "cdi");
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct DeviceRequest {
@@ -242,6 +318,18 @@ pub struct DeviceRequest {
 }
 
 /// A device of the host shown in the container.
+///
+/// ```
+/// use coracle::model::{DeviceMapping, Resources};
+///
+/// let fuse = DeviceMapping {
+///     path_on_host: "/dev/fuse".into(),
+///     path_in_container: "/dev/fuse".into(),
+///     cgroup_permissions: "rw".into(),
+/// };
+/// let resources = Resources { devices: Some(vec![fuse]), ..Default::default() };
+/// assert_eq!(serde_json::to_value(&resources).unwrap()["Devices"][0]["CgroupPermissions"], "rw");
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct DeviceMapping {
@@ -254,6 +342,14 @@ pub struct DeviceMapping {
 }
 
 /// A block device's weight.
+///
+/// ```
+/// use coracle::model::{Resources, WeightDevice};
+///
+/// let disk = WeightDevice { path: "/dev/vda".into(), weight: 200 };
+/// let resources = Resources { blkio_weight_device: Some(vec![disk]), ..Default::default() };
+/// assert_eq!(serde_json::to_value(&resources).unwrap()["BlkioWeightDevice"][0]["Weight"], 200);
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct WeightDevice {
@@ -264,6 +360,15 @@ pub struct WeightDevice {
 }
 
 /// A block device's rate: bytes or operations a second.
+///
+/// ```
+/// use coracle::model::{Resources, ThrottleDevice};
+///
+/// // At most 10 MiB a second are written to this disk.
+/// let disk = ThrottleDevice { path: "/dev/vda".into(), rate: 10 << 20 };
+/// let resources = Resources { blkio_device_write_bps: Some(vec![disk]), ..Default::default() };
+/// assert_eq!(serde_json::to_value(&resources).unwrap()["BlkioDeviceWriteBps"][0]["Rate"], 10_485_760);
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ThrottleDevice {
@@ -274,6 +379,14 @@ pub struct ThrottleDevice {
 }
 
 /// A resource limit by its setrlimit(2) name without `RLIMIT_`, lower case; -1 is unlimited.
+///
+/// ```
+/// use coracle::model::{Resources, Ulimit};
+///
+/// let files = Ulimit { name: "nofile".into(), soft: 1024, hard: 4096 };
+/// let resources = Resources { ulimits: Some(vec![files]), ..Default::default() };
+/// assert_eq!(serde_json::to_value(&resources).unwrap()["Ulimits"][0]["Name"], "nofile");
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Ulimit {
@@ -286,6 +399,14 @@ pub struct Ulimit {
 }
 
 /// When the monitor restarts a container.
+///
+/// ```
+/// use coracle::model::{HostConfig, RestartPolicy};
+///
+/// let policy = RestartPolicy { name: "on-failure".into(), maximum_retry_count: 3 };
+/// let host_config = HostConfig { restart_policy: policy, ..Default::default() };
+/// assert_eq!(serde_json::to_value(&host_config).unwrap()["RestartPolicy"]["MaximumRetryCount"], 3);
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct RestartPolicy {
@@ -298,6 +419,17 @@ pub struct RestartPolicy {
 }
 
 /// The log of a container's output.
+///
+/// ```
+/// use coracle::model::{HostConfig, LogConfig};
+///
+/// let log = LogConfig {
+///     kind: "json-file".into(),
+///     config: [("max-size".to_owned(), "10m".to_owned()), ("max-file".to_owned(), "3".to_owned())].into(),
+/// };
+/// let host_config = HostConfig { log_config: log, ..Default::default() };
+/// assert_eq!(serde_json::to_value(&host_config).unwrap()["LogConfig"]["Type"], "json-file");
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct LogConfig {
@@ -308,6 +440,14 @@ pub struct LogConfig {
 }
 
 /// A host address and port at which a container's port is published.
+///
+/// ```
+/// use coracle::model::{PortBinding, PortMap};
+///
+/// let binding = PortBinding { host_ip: "127.0.0.1".into(), host_port: "8080".into() };
+/// let ports: PortMap = [("80/tcp", Some(vec![binding.clone()]))].into_iter().collect();
+/// assert_eq!(ports.get("80/tcp"), Some(Some(vec![binding])));
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct PortBinding {
@@ -419,6 +559,20 @@ pub struct HostConfig {
 }
 
 /// A mount in its long form: an element of `HostConfig.Mounts`.
+///
+/// ```
+/// use coracle::model::{HostConfig, MountRequest};
+///
+/// let mount = MountRequest {
+///     kind: "volume".into(),
+///     source: "hold".into(),
+///     target: "/data".into(),
+///     read_only: true,
+///     ..Default::default()
+/// };
+/// let host_config = HostConfig { mounts: vec![mount], ..Default::default() };
+/// assert_eq!(serde_json::to_value(&host_config).unwrap()["Mounts"][0]["Type"], "volume");
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct MountRequest {
@@ -444,6 +598,19 @@ pub struct MountRequest {
 }
 
 /// How a bind of [`MountRequest`] is made.
+///
+/// ```
+/// use coracle::model::{BindOptions, MountRequest};
+///
+/// let mount = MountRequest {
+///     kind: "bind".into(),
+///     source: "/srv/site".into(),
+///     target: "/www".into(),
+///     bind_options: Some(BindOptions { create_mountpoint: true, ..Default::default() }),
+///     ..Default::default()
+/// };
+/// assert_eq!(serde_json::to_value(&mount).unwrap()["BindOptions"]["CreateMountpoint"], true);
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct BindOptions {
@@ -465,6 +632,20 @@ pub struct BindOptions {
 }
 
 /// How a volume of [`MountRequest`] is made.
+///
+/// ```
+/// use coracle::model::{MountRequest, VolumeOptions};
+///
+/// // One directory of the volume `hold`.
+/// let mount = MountRequest {
+///     kind: "volume".into(),
+///     source: "hold".into(),
+///     target: "/photos".into(),
+///     volume_options: Some(VolumeOptions { subpath: "photos".into(), ..Default::default() }),
+///     ..Default::default()
+/// };
+/// assert_eq!(serde_json::to_value(&mount).unwrap()["VolumeOptions"]["Subpath"], "photos");
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct VolumeOptions {
@@ -482,6 +663,17 @@ pub struct VolumeOptions {
 }
 
 /// The driver of a volume that is made for this mount.
+///
+/// ```
+/// use coracle::model::{DriverConfig, VolumeOptions};
+///
+/// let driver = DriverConfig {
+///     name: "local".into(),
+///     options: [("type".to_owned(), "tmpfs".to_owned()), ("device".to_owned(), "tmpfs".to_owned())].into(),
+/// };
+/// let options = VolumeOptions { driver_config: Some(driver), ..Default::default() };
+/// assert_eq!(serde_json::to_value(&options).unwrap()["DriverConfig"]["Name"], "local");
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct DriverConfig {
@@ -492,6 +684,18 @@ pub struct DriverConfig {
 }
 
 /// How a tmpfs of [`MountRequest`] is made.
+///
+/// ```
+/// use coracle::model::{MountRequest, TmpfsOptions};
+///
+/// let mount = MountRequest {
+///     kind: "tmpfs".into(),
+///     target: "/run".into(),
+///     tmpfs_options: Some(TmpfsOptions { size_bytes: 16 << 20, mode: 0o755, ..Default::default() }),
+///     ..Default::default()
+/// };
+/// assert_eq!(serde_json::to_value(&mount).unwrap()["TmpfsOptions"]["SizeBytes"], 16_777_216);
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct TmpfsOptions {
@@ -508,6 +712,21 @@ fn is_no_mode(mode: &u32) -> bool {
 }
 
 /// Limits: the part of the host configuration that an update may change.
+///
+/// ```
+/// use coracle::model::{HostConfig, Resources};
+///
+/// // Half a processor, 64 MiB of memory and no swap, 20 processes.
+/// let resources = Resources {
+///     nano_cpus: 500_000_000,
+///     memory: 64 << 20,
+///     memory_swap: 64 << 20,
+///     pids_limit: 20,
+///     ..Default::default()
+/// };
+/// let host_config = HostConfig { resources, ..Default::default() };
+/// assert_eq!(serde_json::to_value(&host_config).unwrap()["Memory"], 67_108_864);
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Resources {
@@ -569,6 +788,19 @@ pub struct Resources {
 }
 
 /// Answer of create.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::{ContainerConfig, CreateBody};
+///
+/// let config = ContainerConfig { image: "busybox".into(), ..Default::default() };
+/// let created = engine.container_create(Some("clock"), &CreateBody { config, ..Default::default() })?;
+/// for warning in &created.warnings {
+///     eprintln!("warning: {warning}");
+/// }
+/// println!("{}", created.id);
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Created {
@@ -606,6 +838,16 @@ pub struct ListContainers {
 }
 
 /// One port of the list.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// for container in engine.container_list(&Default::default())? {
+///     for port in container.ports.iter() {
+///         println!("{}/{} of the container is {:?} of the host", port.private_port, port.kind, port.public_port);
+///     }
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PortSummary {
     #[serde(rename = "IP", skip_serializing_if = "String::is_empty", default)]
@@ -657,6 +899,14 @@ pub struct ContainerSummary {
 }
 
 /// `HostConfig` of a list item.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// for container in engine.container_list(&Default::default())? {
+///     println!("{} {}", container.id, container.host_config.network_mode);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct SummaryHostConfig {
@@ -664,6 +914,16 @@ pub struct SummaryHostConfig {
 }
 
 /// `NetworkSettings` of a list item.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// for container in engine.container_list(&Default::default())? {
+///     for (network, endpoint) in &container.network_settings.networks {
+///         println!("{} {network} {}", container.id, endpoint.ip_address);
+///     }
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct SummaryNetworks {
@@ -671,6 +931,15 @@ pub struct SummaryNetworks {
 }
 
 /// A mount as inspect and list show it.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// for mount in engine.container_inspect("clock", false)?.mounts {
+///     let access = if mount.rw { "writable" } else { "read-only" };
+///     println!("{} {} at {}, {access}", mount.kind, mount.source, mount.destination);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct MountPoint {
@@ -689,6 +958,16 @@ pub struct MountPoint {
 }
 
 /// The state object of inspect; times are RFC 3339 with nanoseconds.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// let state = engine.container_inspect("clock", false)?.state;
+/// match state.running {
+///     true => println!("runs since {} as process {}", state.started_at, state.pid),
+///     false => println!("{}: exit code {}", state.status, state.exit_code),
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ContainerState {
@@ -718,6 +997,14 @@ pub struct ContainerState {
 }
 
 /// How far the delivery of a container's log to its receiver is.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// if let Some(delivery) = engine.container_inspect("clock", false)?.state.log_delivery {
+///     println!("{}: {} lines delivered, {} lost", delivery.driver, delivery.delivered, delivery.lost);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct LogDelivery {
@@ -736,6 +1023,14 @@ pub struct LogDelivery {
 }
 
 /// The part of a log that is not delivered.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// if let Some(delivery) = engine.container_inspect("clock", false)?.state.log_delivery {
+///     println!("{} lines of {} bytes are not delivered yet", delivery.owed.lines, delivery.owed.bytes);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct LogOwed {
@@ -744,6 +1039,14 @@ pub struct LogOwed {
 }
 
 /// The outcome of a container's health checks.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// if let Some(health) = engine.container_inspect("web", false)?.state.health {
+///     println!("{} after {} failures in a row", health.status, health.failing_streak);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Health {
@@ -756,6 +1059,16 @@ pub struct Health {
 }
 
 /// One result of a health check; times are RFC 3339 with nanoseconds.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// if let Some(health) = engine.container_inspect("web", false)?.state.health {
+///     for check in health.log {
+///         println!("{} to {}: {} {}", check.start, check.end, check.exit_code, check.output);
+///     }
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct HealthResult {
@@ -768,6 +1081,15 @@ pub struct HealthResult {
 }
 
 /// `GraphDriver` of containers and images.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// let driver = engine.container_inspect("clock", false)?.graph_driver;
+/// for (name, value) in driver.data.iter().flatten() {
+///     println!("{} {name} {value}", driver.name);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct GraphDriver {
@@ -776,6 +1098,18 @@ pub struct GraphDriver {
 }
 
 /// `NetworkSettings` of inspect.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// let settings = engine.container_inspect("web", false)?.network_settings;
+/// for (network, endpoint) in &settings.networks {
+///     println!("{network} {}", endpoint.ip_address);
+/// }
+/// for (address, port) in settings.ports.bindings() {
+///     println!("{address}:{port}");
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct NetworkSettings {
@@ -811,6 +1145,13 @@ pub struct NetworkSettings {
 }
 
 /// Answer of inspect.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// let clock = engine.container_inspect("clock", false)?;
+/// println!("{} runs {} {}", clock.name, clock.path, clock.args.join(" "));
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ContainerDetail {
@@ -844,6 +1185,16 @@ pub struct ContainerDetail {
 }
 
 /// Answer of top.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// let top = engine.container_top("clock", "-ef")?;
+/// println!("{}", top.titles.join("\t"));
+/// for process in top.processes {
+///     println!("{}", process.join("\t"));
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Top {
@@ -852,6 +1203,15 @@ pub struct Top {
 }
 
 /// One change of a container's file system against its image.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// for change in engine.container_changes("clock")? {
+///     let kind = ["changed", "added", "deleted"][usize::from(change.kind)];
+///     println!("{kind} {}", change.path);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct FileChange {
@@ -893,6 +1253,15 @@ impl WaitCondition {
 }
 
 /// Answer of a wait.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::WaitCondition;
+///
+/// let end = engine.container_wait_for("clock", WaitCondition::NotRunning, None)?;
+/// println!("exit code {}", end.status_code);
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ContainerWaited {
@@ -904,6 +1273,17 @@ pub struct ContainerWaited {
 }
 
 /// A failure after a container's end.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::WaitCondition;
+///
+/// let end = engine.container_wait_for("clock", WaitCondition::Removed, None)?;
+/// if let Some(error) = end.error {
+///     eprintln!("{}", error.message);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct WaitError {
@@ -951,6 +1331,13 @@ pub struct RemoveContainer {
 }
 
 /// The objects that a prune removed.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// let pruned = engine.containers_prune(&Default::default(), None)?;
+/// println!("{} containers, {} bytes", pruned.containers_deleted.len(), pruned.space_reclaimed);
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct PrunedContainers {
@@ -990,6 +1377,14 @@ impl Default for LogQuery {
 }
 
 /// The streams for an attach.
+///
+/// ```
+/// use coracle::model::AttachStreams;
+///
+/// // Output alone.
+/// let streams = AttachStreams { stdin: false, ..Default::default() };
+/// assert!(streams.stdout && streams.stderr);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AttachStreams {

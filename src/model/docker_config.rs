@@ -19,6 +19,19 @@ const TOKEN_USER: &str = "<token>";
 /// Runs a credential helper. The library starts no programs, so the caller runs the program (`docker-credential-NAME`,
 /// on the `PATH`) with the one argument `get` and with the second parameter as standard input. Answers the program's
 /// standard output, also if it failed.
+///
+/// ```
+/// use coracle::model::{CredentialHelper, DockerConfig};
+///
+/// let config = DockerConfig::from_json(br#"{"credsStore": "safe"}"#)?;
+/// // A program would run `docker-credential-safe get` here, with the address on its standard input.
+/// let helper: CredentialHelper = &mut |name, _address| {
+///     assert_eq!(name, "docker-credential-safe");
+///     Ok(br#"{"Username": "ada", "Secret": "s3cret"}"#.to_vec())
+/// };
+/// assert_eq!(config.credentials("registry.example/app", helper)?.username, "ada");
+/// # Ok::<(), coracle::Error>(())
+/// ```
 pub type CredentialHelper<'a> = &'a mut dyn FnMut(&str, &str) -> Result<Vec<u8>>;
 
 /// Docker's configuration file, as far as it is about credentials.

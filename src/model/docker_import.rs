@@ -29,6 +29,18 @@ pub struct ImportDocker {
 }
 
 /// The imported objects, and those that were not imported.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::ImportDocker;
+///
+/// let how = ImportDocker { directory: "/var/lib/docker".into(), ..Default::default() };
+/// let import = engine.import_docker(&how, &mut |_| Ok(()), None)?;
+/// for left in &import.left {
+///     println!("{} {} was left: {}", left.kind, left.name, left.reason);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct DockerImport {
@@ -38,6 +50,17 @@ pub struct DockerImport {
 }
 
 /// An object that exists here now.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::ImportDocker;
+///
+/// let how = ImportDocker { directory: "/var/lib/docker".into(), ..Default::default() };
+/// for taken in engine.import_docker(&how, &mut |_| Ok(()), None)?.taken {
+///     println!("{} {} is {}", taken.kind, taken.name, taken.id);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct TakenOver {

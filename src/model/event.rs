@@ -6,6 +6,15 @@ use super::{Filters, StringMap};
 use serde::{Deserialize, Serialize};
 
 /// One event as clients see it.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// let mut events = engine.events(&Default::default())?;
+/// while let Some((_, event)) = events.next(None, None)? {
+///     println!("{} {} {}", event.kind, event.action, event.actor.id);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     /// Container and image events only.
@@ -32,6 +41,15 @@ pub struct Event {
 }
 
 /// The object of an event.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// let mut events = engine.events(&Default::default())?;
+/// if let Some((_, event)) = events.next(None, None)? {
+///     println!("{:?}", event.actor.attributes.get("name"));
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Actor {
     #[serde(rename = "ID")]

@@ -53,6 +53,18 @@ pub struct ExecConfig {
 }
 
 /// `ProcessConfig` of exec inspect.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::ExecConfig;
+///
+/// let config = ExecConfig { cmd: Some(vec!["date".into()]), attach_stdout: true, ..Default::default() };
+/// let id = engine.exec_create("clock", &config)?;
+/// engine.exec_start(&id, None, None)?;
+/// let process = engine.exec_inspect(&id)?.process_config;
+/// println!("{} {}", process.entrypoint, process.arguments.join(" "));
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExecProcess {
     pub tty: bool,
@@ -64,6 +76,18 @@ pub struct ExecProcess {
 }
 
 /// Answer of exec inspect.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::ExecConfig;
+///
+/// let config = ExecConfig { cmd: Some(vec!["date".into()]), attach_stdout: true, ..Default::default() };
+/// let id = engine.exec_create("clock", &config)?;
+/// engine.exec_start(&id, None, None)?;
+/// let exec = engine.exec_inspect(&id)?;
+/// println!("runs: {}, exit code: {:?}", exec.running, exec.exit_code);
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ExecDetail {

@@ -32,6 +32,14 @@ pub struct ListImages {
 }
 
 /// One image of the list; sizes in bytes.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// for image in engine.image_list(&Default::default())? {
+///     println!("{} {:?} {} bytes", image.id, image.repo_tags, image.size);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ImageSummary {
@@ -51,6 +59,14 @@ pub struct ImageSummary {
 }
 
 /// `RootFS` of image inspect.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// for layer in engine.image_inspect("busybox")?.root_fs.layers.iter().flatten() {
+///     println!("{layer}");
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct RootFs {
@@ -61,6 +77,13 @@ pub struct RootFs {
 }
 
 /// Answer of image inspect.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// let image = engine.image_inspect("busybox")?;
+/// println!("{} {}/{} {} bytes", image.id, image.os, image.architecture, image.size);
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ImageDetail {
@@ -96,6 +119,14 @@ pub(crate) fn of_image<S: Serializer>(config: &Option<ContainerConfig>, to: S) -
 }
 
 /// One step of an image's history, newest first.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// for item in engine.image_history("busybox")? {
+///     println!("{} bytes by {}", item.size, item.created_by);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct HistoryItem {
@@ -110,6 +141,19 @@ pub struct HistoryItem {
 }
 
 /// One line of an image removal: a reference or an id.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::RemovedImage;
+///
+/// for removed in engine.image_remove("busybox", Default::default())? {
+///     match removed {
+///         RemovedImage::Untagged(name) => println!("untagged {name}"),
+///         RemovedImage::Deleted(id) => println!("deleted {id}"),
+///     }
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RemovedImage {
     Untagged(String),
@@ -117,6 +161,13 @@ pub enum RemovedImage {
 }
 
 /// Answer of a distribution inspect: an image as a registry has it.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// let found = engine.distribution_inspect("registry.example/app:1", &Default::default(), None)?;
+/// println!("{} is there for {} platforms", found.descriptor.digest, found.platforms.len());
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Distribution {
@@ -126,6 +177,14 @@ pub struct Distribution {
 }
 
 /// A manifest, or a list of manifests, as a registry has it.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// let found = engine.distribution_inspect("registry.example/app:1", &Default::default(), None)?;
+/// let manifest = found.descriptor;
+/// println!("{} {} {} bytes", manifest.media_type, manifest.digest, manifest.size);
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DistributionDescriptor {
@@ -137,6 +196,15 @@ pub struct DistributionDescriptor {
 }
 
 /// A platform that an image is for.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// let found = engine.distribution_inspect("registry.example/app:1", &Default::default(), None)?;
+/// for platform in found.platforms {
+///     println!("{}/{} {}", platform.os, platform.architecture, platform.variant);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ImagePlatform {
@@ -175,6 +243,13 @@ pub struct RemoveImage {
 }
 
 /// The objects that a prune removed.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// let pruned = engine.images_prune(&Default::default())?;
+/// println!("{} bytes of {} images and names", pruned.space_reclaimed, pruned.images_deleted.map_or(0, |list| list.len()));
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct PrunedImages {
@@ -206,6 +281,13 @@ pub struct VerifyImages {
 }
 
 /// The result of a verification.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// let report = engine.verify(&Default::default(), &mut |_| Ok(()), None)?;
+/// println!("{} layers of {} images, {} damaged", report.layers, report.images, report.damage.len());
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct VerifyReport {
@@ -217,6 +299,15 @@ pub struct VerifyReport {
 }
 
 /// A damaged part of the store.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// let report = engine.verify(&Default::default(), &mut |_| Ok(()), None)?;
+/// for damage in report.damage {
+///     println!("{}: {} ({})", damage.id, damage.reason, damage.images.join(", "));
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Damage {
@@ -232,6 +323,15 @@ pub struct Damage {
 }
 
 /// Kinds of [`Damage`].
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// let report = engine.verify(&Default::default(), &mut |_| Ok(()), None)?;
+/// for damage in report.damage {
+///     println!("{:?} {}", damage.part, damage.id);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DamagedPart {
@@ -265,6 +365,18 @@ pub struct ImportImage {
 }
 
 /// A progress message of load, import, pull, push or build, in the form of the HTTP answer.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::{Progress, PullImage};
+///
+/// let pull = PullImage { name: "registry.example/app".into(), tag: "1".into(), ..Default::default() };
+/// engine.image_pull(&pull, &mut |progress: Progress| {
+///     println!("{} {} {}", progress.id, progress.status, progress.progress);
+///     Ok(())
+/// }, None)?;
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     #[serde(skip_serializing_if = "String::is_empty", default)]
@@ -284,6 +396,20 @@ pub struct Progress {
 }
 
 /// Numbers of a progress message, in bytes; both 0 serialise as `{}`.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::PullImage;
+///
+/// let pull = PullImage { name: "registry.example/app".into(), tag: "1".into(), ..Default::default() };
+/// engine.image_pull(&pull, &mut |progress| {
+///     if let Some(detail) = progress.progress_detail {
+///         println!("{} of {} bytes", detail.current, detail.total);
+///     }
+///     Ok(())
+/// }, None)?;
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProgressDetail {

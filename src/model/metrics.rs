@@ -5,6 +5,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// How often one kind of work was done.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// for operation in engine.metrics()?.operations {
+///     println!("{}: {} done, {} failed, {} s", operation.operation, operation.done, operation.failed, operation.seconds);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct OperationMetrics {
@@ -19,6 +27,12 @@ pub struct OperationMetrics {
 }
 
 /// The answer of [`crate::Engine::metrics`].
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// print!("{}", engine.metrics()?.to_prometheus());
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Metrics {

@@ -70,9 +70,27 @@ use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 
 /// A map of strings, ordered so that answers are stable.
+///
+/// ```
+/// let labels: coracle::model::StringMap = [("site".to_owned(), "north".to_owned())].into();
+/// assert_eq!(labels["site"], "north");
+/// ```
 pub type StringMap = BTreeMap<String, String>;
 
 /// `filters` of list operations: filter name to its values.
+///
+/// ```
+/// use coracle::model::{Filters, ListContainers};
+///
+/// // Containers that have this label and are in one of these states.
+/// let filters: Filters = [
+///     ("label".to_owned(), vec!["site=north".to_owned()]),
+///     ("status".to_owned(), vec!["created".to_owned(), "exited".to_owned()]),
+/// ]
+/// .into();
+/// let query = ListContainers { filters, ..Default::default() };
+/// assert_eq!(query.filters["status"].len(), 2);
+/// ```
 pub type Filters = BTreeMap<String, Vec<String>>;
 
 /// A truth value as Go's `strconv.ParseBool` reads it; `None` for any other text.

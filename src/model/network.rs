@@ -7,6 +7,16 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// One pool of addresses.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::{CreateNetwork, Ipam, IpamPool};
+///
+/// let pool = IpamPool { subnet: "10.8.0.0/24".into(), gateway: "10.8.0.1".into(), ..Default::default() };
+/// let ipam = Ipam { config: vec![pool], ..Default::default() };
+/// engine.network_create(&CreateNetwork { name: "harbour".into(), ipam, ..Default::default() })?;
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct IpamPool {
@@ -26,6 +36,14 @@ pub struct IpamPool {
 }
 
 /// `IPAM` of a network.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// for pool in engine.network_inspect("bridge")?.ipam.config {
+///     println!("{} {}", pool.subnet, pool.gateway);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Ipam {
@@ -77,6 +95,15 @@ pub struct CreateNetwork {
 }
 
 /// Answer of network create.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::CreateNetwork;
+///
+/// let network = engine.network_create(&CreateNetwork { name: "harbour".into(), ..Default::default() })?;
+/// println!("{} {}", network.id, network.warning);
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NetworkCreated {
@@ -122,6 +149,14 @@ pub struct DisconnectNetwork {
 }
 
 /// A running container on a network.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// for member in engine.network_inspect("bridge")?.containers.values() {
+///     println!("{} {}", member.name, member.ipv4_address);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NetworkMember {
@@ -137,6 +172,12 @@ pub struct NetworkMember {
 }
 
 /// `ConfigFrom` of a network: always empty here.
+///
+/// ```
+/// // Networks of this engine take no configuration from another one.
+/// let network = coracle::model::NetworkDetail::default();
+/// assert_eq!(network.config_from.network, "");
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NetworkConfigFrom {
@@ -144,6 +185,13 @@ pub struct NetworkConfigFrom {
 }
 
 /// A network as list and inspect show it.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// let network = engine.network_inspect("bridge")?;
+/// println!("{} {} with {} containers", network.name, network.driver, network.containers.len());
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NetworkDetail {
@@ -168,6 +216,16 @@ pub struct NetworkDetail {
 }
 
 /// A setting of the host that the engine changed.
+///
+/// ```
+/// let setting = coracle::model::HostSetting {
+///     name: "net/ipv4/ip_forward".into(),
+///     before: "0".into(),
+///     set: "1".into(),
+///     now: "1".into(),
+/// };
+/// assert_eq!(serde_json::to_value(&setting).unwrap()["Before"], "0");
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct HostSetting {

@@ -8,6 +8,13 @@ use crate::time::parse_rfc3339;
 use serde::{Deserialize, Serialize};
 
 /// The volumes that a prune removed.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// let pruned = engine.volumes_prune(&Default::default(), None)?;
+/// println!("{} bytes of {}", pruned.space_reclaimed, pruned.volumes_deleted.join(", "));
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct PrunedVolumes {
@@ -18,6 +25,12 @@ pub struct PrunedVolumes {
 }
 
 /// The networks that a prune removed.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// println!("{}", engine.networks_prune(&Default::default())?.networks_deleted.join(", "));
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct PrunedNetworks {
@@ -50,6 +63,15 @@ impl DiskUsageQuery {
 }
 
 /// Answer of a disk usage: the objects of the kinds that were requested, with their sizes.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::DiskUsageQuery;
+///
+/// let usage = engine.disk_usage(DiskUsageQuery::ALL, None)?;
+/// println!("{} bytes of layers, {} images", usage.layers_size, usage.images.len());
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct DiskUsage {
@@ -64,6 +86,19 @@ pub struct DiskUsage {
 }
 
 /// `UsageData` of a volume.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::DiskUsageQuery;
+///
+/// let usage = engine.disk_usage(DiskUsageQuery::ALL, None)?;
+/// for volume in usage.volumes {
+///     if let Some(usage) = volume.usage_data {
+///         println!("{} {} bytes, used by {} containers", volume.name, usage.size, usage.ref_count);
+///     }
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct VolumeUsage {

@@ -10,6 +10,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// How registries are reached.
+///
+/// ```
+/// use coracle::Options;
+/// use coracle::model::Mirror;
+/// use std::time::Duration;
+///
+/// let mut options = Options::new("/var/lib/coracle");
+/// options.registry.insecure = vec!["10.0.0.0/8".into()];
+/// options.registry.mirrors = vec![Mirror::parse("docker.io=https://mirror.example")?];
+/// options.registry.silence = Duration::from_secs(20);
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegistryOptions {
     /// Registries (`host`, `host:port`, or networks such as `10.0.0.0/8`) whose certificates are not verified, and
@@ -31,6 +43,17 @@ pub struct RegistryOptions {
 
 /// Addresses of proxies, which may hold a password. Absent: read from the environment once, when the engine is opened;
 /// the host program may change its environment afterwards. Empty: no proxy.
+///
+/// ```
+/// use coracle::model::Proxies;
+///
+/// let mut options = coracle::Options::new("/var/lib/coracle");
+/// options.registry.proxies = Proxies {
+///     https: Some("http://proxy.example:3128".into()),
+///     exempt: Some("localhost,.example".into()),
+///     ..Default::default()
+/// };
+/// ```
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Proxies {
     /// For files without TLS (build files' `ADD`); absent: `HTTP_PROXY` or `http_proxy`.
@@ -80,6 +103,14 @@ impl Default for RegistryOptions {
 }
 
 /// A mirror with a registry's content. Credentials of the registry never go there.
+///
+/// ```
+/// use coracle::model::Mirror;
+///
+/// let mirror = Mirror::parse("docker.io=https://mirror.example")?;
+/// assert_eq!((mirror.registry.as_str(), mirror.url.as_str()), ("docker.io", "https://mirror.example"));
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mirror {
     /// The registry's name in references: `docker.io`, `reg.example:5000`.
@@ -213,6 +244,20 @@ impl fmt::Debug for RegistryAuth {
 }
 
 /// Answer of a login.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::RegistryAuth;
+///
+/// let login = RegistryAuth {
+///     username: "ada".into(),
+///     password: "s3cret".into(),
+///     serveraddress: "registry.example".into(),
+///     ..Default::default()
+/// };
+/// println!("{}", engine.registry_auth(&login, None)?.status);
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct AuthStatus {
@@ -269,6 +314,16 @@ pub struct SearchImages {
 }
 
 /// One image that a search found.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::SearchImages;
+///
+/// for found in engine.image_search(&SearchImages { term: "busybox".into(), ..Default::default() }, None)? {
+///     println!("{} {} stars: {}", found.name, found.star_count, found.description);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SearchResult {

@@ -3,6 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 /// How far a host meets a need.
+///
+/// ```no_run
+/// use coracle::model::NeedState;
+///
+/// let report = coracle::host_report(&coracle::Options::new("/var/lib/coracle"));
+/// let missing = report.needs.iter().filter(|need| need.state == NeedState::Missing);
+/// println!("{} needs are missing", missing.count());
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NeedState {
@@ -16,6 +24,13 @@ pub enum NeedState {
 }
 
 /// One need of the library.
+///
+/// ```no_run
+/// let report = coracle::host_report(&coracle::Options::new("/var/lib/coracle"));
+/// for need in &report.needs {
+///     println!("{}: {} {}", need.name, need.found, need.cure);
+/// }
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Need {
@@ -34,6 +49,11 @@ pub struct Need {
 }
 
 /// The answer of [`crate::host_report`].
+///
+/// ```no_run
+/// let report = coracle::host_report(&coracle::Options::new("/var/lib/coracle"));
+/// println!("Linux {}: {}", report.kernel, if report.ready { "ready" } else { "not ready" });
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct HostReport {
@@ -48,6 +68,14 @@ pub struct HostReport {
 }
 
 /// One step of a launch plan.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// for step in engine.container_explain("clock")?.steps {
+///     println!("{} {} {}", step.number, step.text, step.failed);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct PlanStep {
@@ -61,6 +89,15 @@ pub struct PlanStep {
 }
 
 /// A container's launch in words: see [`crate::Engine::container_explain`].
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// let plan = engine.container_explain("clock")?;
+/// if !plan.error.is_empty() {
+///     println!("{}: {} {}", plan.error, plan.failed_step, plan.errno_name);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct LaunchPlan {

@@ -23,6 +23,15 @@ pub struct CopyRoot {
 }
 
 /// The content of a copy of a root.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::CopyRoot;
+///
+/// let copy = engine.snapshot_root("/backup/coracle", CopyRoot::default(), &mut |_| Ok(()), None)?;
+/// println!("{} images, {} files, {} bytes", copy.images, copy.files, copy.bytes);
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct RootCopy {
@@ -43,6 +52,17 @@ pub struct RootCopy {
 }
 
 /// A container in a copy.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::CopyRoot;
+///
+/// let copy = engine.snapshot_root("/backup/coracle", CopyRoot::default(), &mut |_| Ok(()), None)?;
+/// for container in copy.containers.iter().filter(|container| container.ran) {
+///     println!("{} ran while it was copied", container.name);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct CopiedContainer {
@@ -53,6 +73,17 @@ pub struct CopiedContainer {
 }
 
 /// An object that was not taken as a whole, with the reason.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::CopyRoot;
+///
+/// let copy = engine.snapshot_root("/backup/coracle", CopyRoot::default(), &mut |_| Ok(()), None)?;
+/// for left in copy.left {
+///     println!("{} {}: {}", left.kind, left.name, left.reason);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NotTaken {

@@ -29,6 +29,16 @@ pub struct UpdateContainer {
 }
 
 /// Answer of an update.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::{Resources, UpdateContainer};
+///
+/// let resources = Resources { memory: 64 << 20, ..Default::default() };
+/// let updated = engine.container_update("clock", &UpdateContainer { resources, ..Default::default() })?;
+/// println!("{}", updated.warnings.join("\n"));
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Updated {
@@ -62,6 +72,17 @@ impl Default for StatsQuery {
 }
 
 /// One sample. If the container does not run, all values are zero, absent or null.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::StatsQuery;
+///
+/// let mut samples = engine.container_stats("clock", StatsQuery { stream: false, one_shot: true })?;
+/// if let Some(sample) = samples.next(None)? {
+///     println!("{} {} {:?}", sample.read, sample.name, sample.memory_stats.usage);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ContainerStats {
@@ -86,6 +107,16 @@ pub struct ContainerStats {
     pub networks: Option<BTreeMap<String, NetworkCounters>>,
 }
 
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::StatsQuery;
+///
+/// let mut samples = engine.container_stats("clock", StatsQuery { stream: false, one_shot: true })?;
+/// if let Some(sample) = samples.next(None)? {
+///     println!("{} of {} processes", sample.pids_stats.current, sample.pids_stats.limit);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PidsStats {
@@ -97,6 +128,17 @@ pub struct PidsStats {
 }
 
 /// Lists of one kind of number each; null where nothing runs.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::StatsQuery;
+///
+/// let mut samples = engine.container_stats("clock", StatsQuery { stream: false, one_shot: true })?;
+/// if let Some(sample) = samples.next(None)? {
+///     println!("{:?}", sample.blkio_stats.io_service_bytes_recursive);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BlkioStats {
@@ -111,6 +153,19 @@ pub struct BlkioStats {
 }
 
 /// A number of one kind on one device.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::StatsQuery;
+///
+/// let mut samples = engine.container_stats("clock", StatsQuery { stream: false, one_shot: true })?;
+/// if let Some(sample) = samples.next(None)? {
+///     for entry in sample.blkio_stats.io_service_bytes_recursive.iter().flatten() {
+///         println!("{}:{} {} {} bytes", entry.major, entry.minor, entry.op, entry.value);
+///     }
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlkioEntry {
     pub major: u64,
@@ -120,6 +175,18 @@ pub struct BlkioEntry {
 }
 
 /// Times in nanoseconds.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::StatsQuery;
+///
+/// let mut samples = engine.container_stats("clock", StatsQuery { stream: false, one_shot: true })?;
+/// if let Some(sample) = samples.next(None)? {
+///     let used = sample.cpu_stats.cpu_usage.total_usage - sample.precpu_stats.cpu_usage.total_usage;
+///     println!("{used} ns of {} processors", sample.cpu_stats.online_cpus);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CpuStats {
@@ -132,6 +199,17 @@ pub struct CpuStats {
     pub throttling_data: ThrottlingData,
 }
 
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::StatsQuery;
+///
+/// let mut samples = engine.container_stats("clock", StatsQuery { stream: false, one_shot: true })?;
+/// if let Some(sample) = samples.next(None)? {
+///     let usage = sample.cpu_stats.cpu_usage;
+///     println!("{} ns, of these {} in the kernel", usage.total_usage, usage.usage_in_kernelmode);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CpuUsage {
@@ -143,6 +221,17 @@ pub struct CpuUsage {
     pub usage_in_usermode: u64,
 }
 
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::StatsQuery;
+///
+/// let mut samples = engine.container_stats("clock", StatsQuery { stream: false, one_shot: true })?;
+/// if let Some(sample) = samples.next(None)? {
+///     let throttling = sample.cpu_stats.throttling_data;
+///     println!("throttled in {} of {} periods", throttling.throttled_periods, throttling.periods);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ThrottlingData {
@@ -152,6 +241,17 @@ pub struct ThrottlingData {
 }
 
 /// Bytes, and the counters of the kernel's `memory.stat`.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::StatsQuery;
+///
+/// let mut samples = engine.container_stats("clock", StatsQuery { stream: false, one_shot: true })?;
+/// if let Some(sample) = samples.next(None)? {
+///     println!("{:?} of {:?} bytes", sample.memory_stats.usage, sample.memory_stats.limit);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MemoryStats {
@@ -168,6 +268,18 @@ pub struct MemoryStats {
     pub limit: Option<u64>,
 }
 
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::StatsQuery;
+///
+/// let mut samples = engine.container_stats("clock", StatsQuery { stream: false, one_shot: true })?;
+/// if let Some(sample) = samples.next(None)? {
+///     for (interface, counters) in sample.networks.iter().flatten() {
+///         println!("{interface} {} bytes in, {} out", counters.rx_bytes, counters.tx_bytes);
+///     }
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NetworkCounters {

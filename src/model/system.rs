@@ -6,6 +6,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Answer of version.
+///
+/// ```
+/// let version = coracle::version();
+/// assert_eq!(version.os, "linux");
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Version {
@@ -24,6 +29,14 @@ pub struct Version {
 }
 
 /// A file or directory of the root that a removal could not remove.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// for leftover in engine.sweep()? {
+///     println!("{}: {}", leftover.path, leftover.reason);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Leftover {
@@ -40,4 +53,11 @@ impl std::fmt::Display for Leftover {
 }
 
 /// Answer of info: a document whose keys are the specification's.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// let info = engine.info()?;
+/// println!("{} containers", info["Containers"]);
+/// # Ok::<(), coracle::Error>(())
+/// ```
 pub type Info = BTreeMap<String, serde_json::Value>;

@@ -6,6 +6,13 @@ use super::{Filters, StringMap, VolumeUsage};
 use serde::{Deserialize, Serialize};
 
 /// A volume in the answers of create, inspect and list.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// let volume = engine.volume_inspect("hold")?;
+/// println!("{} {} {}", volume.name, volume.driver, volume.mountpoint);
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Volume {
@@ -67,6 +74,15 @@ pub struct ListVolumes {
 }
 
 /// Answer of a list, by name.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// let list = engine.volume_list(&Default::default())?;
+/// for volume in &list.volumes {
+///     println!("{}", volume.name);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct VolumeList {

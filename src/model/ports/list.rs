@@ -8,6 +8,14 @@ use std::fmt;
 
 /// The ports of one container in the list: one element for each exposed port, and one for each binding of a published
 /// port. Stored as a [`PortMap`].
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// for container in engine.container_list(&Default::default())? {
+///     println!("{} has {} ports", container.id, container.ports.len());
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Clone, Default, PartialEq)]
 pub struct PortList(PortMap);
 

@@ -138,6 +138,17 @@ fn joined(bindings: &mut Vec<(u32, u32)>, a: Entry, b: Entry) -> Entry {
 }
 
 /// The host's addresses of one port.
+///
+/// ```
+/// use coracle::model::PortMap;
+///
+/// let ports = PortMap::of_rows([("80/tcp", Some(("127.0.0.1", "8080")))]);
+/// for (port, bindings) in ports.iter() {
+///     let bindings = bindings.expect("the port has a binding");
+///     assert_eq!((&*port, bindings.len()), ("80/tcp", 1));
+///     assert_eq!(bindings.to_vec()[0].host_port, "8080");
+/// }
+/// ```
 #[derive(Clone, Copy)]
 pub struct Bindings<'a> {
     codes: &'a [(u32, u32)],

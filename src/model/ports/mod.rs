@@ -89,6 +89,15 @@ impl Short {
 }
 
 /// The text of a port, or of the host's address or port, in its original spelling.
+///
+/// ```
+/// use coracle::model::PortMap;
+///
+/// let ports = PortMap::of_rows([("80/tcp", Some(("", "8080")))]);
+/// let (address, port) = ports.bindings().next().expect("one binding");
+/// assert_eq!(address, "");
+/// assert_eq!(port.to_string(), "8080");
+/// ```
 #[derive(Clone, Copy)]
 pub struct PortText<'a>(Form<'a>);
 
