@@ -391,7 +391,12 @@ fn names(refs_json: *const c_char) -> Outcome<(Vec<String>, bool)> {
     enum Names {
         One(String),
         Many(Vec<String>),
-        With { names: Vec<String>, layout: Option<String> },
+        With {
+            /// The images, by name or id.
+            names: Vec<String>,
+            /// `docker` or `oci`; absent: `docker`.
+            layout: Option<String>,
+        },
     }
     let (names, layout) = match arg::json(refs_json, "refs_json")? {
         Names::One(name) => (vec![name], None),

@@ -159,27 +159,49 @@ pub unsafe extern "C" fn coracle_close(c: *mut coracle) {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Config {
+    /// How much a power cut may undo: `full`, `normal` or `off`.
     durability: Option<String>,
+    /// The log driver of containers that name none.
     log_driver: Option<String>,
+    /// Whether this program delivers the logs of drivers with a receiver.
     ship_logs: Option<bool>,
+    /// Options of that log driver.
     log_opts: Option<StringMap>,
+    /// The control group above those of containers that name none.
     cgroup_parent: Option<String>,
+    /// The engine's labels, `NAME=value`, which `info` shows.
     labels: Option<Vec<String>>,
+    /// Whether the open starts containers whose restart policy asks for a start after a boot.
     restart_containers: Option<bool>,
+    /// The proxy for addresses without TLS; absent: that of the environment.
     http_proxy: Option<String>,
+    /// The proxy for addresses with TLS; absent: that of the environment.
     https_proxy: Option<String>,
+    /// Hosts and domains that need no proxy, with commas between; absent: those of the environment.
     no_proxy: Option<String>,
+    /// The host's address of published ports that name none.
     ip: Option<String>,
+    /// Whether monitors relay connections to published ports at 127.0.0.1.
     relay_loopback: Option<bool>,
+    /// Whether dockerd's chain `DOCKER-USER` gets no rules for these networks.
     leave_docker_user: Option<bool>,
+    /// Directories with the sockets and descriptions of plugins.
     plugin_dirs: Option<Vec<String>>,
+    /// Directories with specifications of CDI devices.
     cdi_spec_dirs: Option<Vec<String>>,
+    /// Registries that may be reached without TLS, by host, `host:port` or range of addresses.
     insecure_registries: Option<Vec<String>>,
+    /// Mirrors, `[registry=]address`.
     registry_mirrors: Option<Vec<String>>,
+    /// The first id of the user namespace of containers, `uid[:gid[:count]]`; absent: none.
     userns_remap: Option<String>,
+    /// The AppArmor profile of containers that name none.
     apparmor: Option<String>,
+    /// Whether containers have SELinux labels.
     selinux_enabled: Option<bool>,
+    /// Whether load, pull and push take less memory, under 16 MB in place of under 64 MB.
     small_memory: Option<bool>,
+    /// Whether windows of up to 128 MiB of compressed streams are taken.
     large_windows: Option<bool>,
 }
 

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 pub struct PathStat {
     /// The last component of the requested path; `.` if the path ends in `/.`, `/` for the root.
     pub name: String,
+    /// Bytes of a file; of a directory or a link what the file system says.
     pub size: i64,
     /// Go's file mode: permission bits, and directory 1<<31, symlink 1<<27, device 1<<26, pipe 1<<25, socket 1<<24,
     /// setuid 1<<23, setgid 1<<22, char device 1<<21, sticky 1<<20.
@@ -69,7 +70,9 @@ pub struct CommitContainer {
     pub repo: String,
     /// Tag of the image; empty: `latest`.
     pub tag: String,
+    /// The comment in the image's history.
     pub comment: String,
+    /// The author in the image's configuration, such as `Ada <ada@harbour.example>`.
     pub author: String,
     /// Freeze the container during the commit.
     pub pause: bool,

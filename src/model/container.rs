@@ -74,50 +74,73 @@ fn signal_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ContainerConfig {
+    /// The host name in the container; empty: the first 12 digits of the id.
     #[serde(deserialize_with = "null_default")]
     pub hostname: String,
+    /// The NIS domain name in the container.
     #[serde(deserialize_with = "null_default")]
     pub domainname: String,
+    /// User and group of the process, `user[:group]`, by name or number; empty: the image's, or root.
     #[serde(deserialize_with = "null_default")]
     pub user: String,
+    /// Whether the client means to attach to standard input. Kept and shown; an attach decides for itself.
     #[serde(deserialize_with = "null_default")]
     pub attach_stdin: bool,
+    /// Whether the client means to attach to standard output. Kept and shown; an attach decides for itself.
     #[serde(deserialize_with = "null_default")]
     pub attach_stdout: bool,
+    /// Whether the client means to attach to standard error. Kept and shown; an attach decides for itself.
     #[serde(deserialize_with = "null_default")]
     pub attach_stderr: bool,
+    /// Ports that the container listens on, `port/protocol`; `PublishAllPorts` publishes them.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "PortSet::is_empty")]
     pub exposed_ports: PortSet,
+    /// Whether the process has a terminal, of which standard output and standard error are one stream.
     #[serde(deserialize_with = "null_default")]
     pub tty: bool,
+    /// Whether standard input is a pipe that clients can write to; else it is empty.
     #[serde(deserialize_with = "null_default")]
     pub open_stdin: bool,
+    /// Whether standard input is closed when the first client that attached to it is gone.
     #[serde(deserialize_with = "null_default")]
     pub stdin_once: bool,
+    /// Environment variables, `NAME=value`; they come over the image's. `NAME` alone removes the image's variable.
     pub env: Option<Vec<String>>,
+    /// The command, or the arguments of the entrypoint; absent: the image's.
     #[serde(deserialize_with = "words")]
     pub cmd: Option<Vec<String>>,
+    /// The check of the container's health; absent: the image's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub healthcheck: Option<Healthcheck>,
+    /// The image's name, id or digest.
     #[serde(deserialize_with = "null_default")]
     pub image: String,
+    /// Directories in the container that get an anonymous volume each.
     pub volumes: Option<BTreeMap<String, Empty>>,
+    /// The working directory of the process; empty: the image's, or `/`.
     #[serde(deserialize_with = "null_default")]
     pub working_dir: String,
+    /// The program with its first arguments; absent: the image's. An empty list removes the image's.
     #[serde(deserialize_with = "words")]
     pub entrypoint: Option<Vec<String>>,
+    /// Whether the container has no network but loopback.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "std::ops::Not::not")]
     pub network_disabled: bool,
+    /// The hardware address on the container's first network; empty: one is chosen.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
     pub mac_address: String,
+    /// Instructions for builds from an image that is committed of this container.
     pub on_build: Option<Vec<String>>,
+    /// Labels; they come over the image's.
     #[serde(deserialize_with = "null_default")]
     pub labels: StringMap,
+    /// The signal of a stop, by name or number; empty: SIGTERM.
     #[serde(deserialize_with = "signal_text", skip_serializing_if = "String::is_empty")]
     pub stop_signal: String,
     /// Seconds between the stop signal and SIGKILL, of a stop that names none; negative: SIGKILL is never sent. Absent: 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_timeout: Option<i64>,
+    /// The shell that runs commands of a build file in their text form.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shell: Option<Vec<String>>,
 }
@@ -140,14 +163,19 @@ pub struct ContainerConfig {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Healthcheck {
+    /// Empty: the image's check. `["NONE"]`: no check. `["CMD", program, ...]`; `["CMD-SHELL", command]`.
     #[serde(deserialize_with = "null_default")]
     pub test: Vec<String>,
+    /// Nanoseconds from the end of a check to the next one; 0: the image's, or 30 s.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "is_zero")]
     pub interval: i64,
+    /// Nanoseconds after which a check is ended and has failed; 0: the image's, or 30 s.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "is_zero")]
     pub timeout: i64,
+    /// How many failures in a row make the container unhealthy; 0: the image's, or 3.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "is_zero")]
     pub retries: i64,
+    /// Nanoseconds after the start in which failures do not count; 0: the image's, or none.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "is_zero")]
     pub start_period: i64,
     /// The interval within the start period, until a check succeeds; 0: 5 s, or `interval` if that is shorter.
@@ -185,10 +213,13 @@ fn is_zero(value: &i64) -> bool {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct CreateBody {
+    /// The container's configuration, over that of its image.
     #[serde(flatten)]
     pub config: ContainerConfig,
+    /// The limits, mounts and namespaces of the container.
     #[serde(deserialize_with = "null_default")]
     pub host_config: HostConfig,
+    /// Settings of the container's networks.
     #[serde(deserialize_with = "null_default")]
     pub networking_config: NetworkingConfig,
     /// The request is of an API before 1.24, which allowed host names of any form (`my_host`). The document has no such
@@ -213,6 +244,7 @@ pub struct CreateBody {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct NetworkingConfig {
+    /// The settings by the network's name or id; absent settings are the defaults.
     #[serde(deserialize_with = "null_default")]
     pub endpoints_config: BTreeMap<String, Option<EndpointSettings>>,
 }
@@ -231,26 +263,38 @@ pub struct NetworkingConfig {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct EndpointSettings {
+    /// The addresses that the container asks for; absent: they are chosen.
     #[serde(rename = "IPAMConfig")]
     pub ipam_config: Option<EndpointIpamConfig>,
+    /// Links to other containers on this network, `name[:alias]`.
     pub links: Option<Vec<String>>,
+    /// Further names by which others on this network find the container.
     pub aliases: Option<Vec<String>>,
+    /// The network's id.
     #[serde(rename = "NetworkID", deserialize_with = "null_default")]
     pub network_id: String,
+    /// The endpoint's id; empty: the container does not run.
     #[serde(rename = "EndpointID", deserialize_with = "null_default")]
     pub endpoint_id: String,
+    /// The network's IPv4 gateway.
     #[serde(deserialize_with = "null_default")]
     pub gateway: String,
+    /// The container's IPv4 address.
     #[serde(rename = "IPAddress", deserialize_with = "null_default")]
     pub ip_address: String,
+    /// The length of the prefix of the IPv4 network, in bits.
     #[serde(rename = "IPPrefixLen", deserialize_with = "null_default")]
     pub ip_prefix_len: i64,
+    /// The network's IPv6 gateway.
     #[serde(rename = "IPv6Gateway", deserialize_with = "null_default")]
     pub ipv6_gateway: String,
+    /// The container's IPv6 address.
     #[serde(rename = "GlobalIPv6Address", deserialize_with = "null_default")]
     pub global_ipv6_address: String,
+    /// The length of the prefix of the IPv6 network, in bits.
     #[serde(rename = "GlobalIPv6PrefixLen", deserialize_with = "null_default")]
     pub global_ipv6_prefix_len: i64,
+    /// The hardware address, `02:42:0a:08:00:02`.
     #[serde(deserialize_with = "null_default")]
     pub mac_address: String,
     /// Options of the driver: kernel parameters of the interface, and its name.
@@ -277,10 +321,13 @@ pub struct EndpointSettings {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EndpointIpamConfig {
+    /// The IPv4 address, of the network's subnet.
     #[serde(rename = "IPv4Address", skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub ipv4_address: String,
+    /// The IPv6 address, of the network's subnet.
     #[serde(rename = "IPv6Address", skip_serializing_if = "String::is_empty", deserialize_with = "null_default")]
     pub ipv6_address: String,
+    /// Link-local addresses besides, IPv4 or IPv6.
     #[serde(rename = "LinkLocalIPs", skip_serializing_if = "Vec::is_empty", deserialize_with = "null_default")]
     pub link_local_ips: Vec<String>,
 }
@@ -302,6 +349,7 @@ pub struct EndpointIpamConfig {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct DeviceRequest {
+    /// `cdi`; other drivers are refused.
     #[serde(deserialize_with = "null_default")]
     pub driver: String,
     /// Of drivers that choose the devices.
@@ -313,6 +361,7 @@ pub struct DeviceRequest {
     /// Sets of capabilities of which a device must have one.
     #[serde(deserialize_with = "null_default")]
     pub capabilities: Vec<Vec<String>>,
+    /// Options of the driver; `cdi` has none.
     #[serde(deserialize_with = "null_default")]
     pub options: StringMap,
 }
@@ -333,10 +382,13 @@ pub struct DeviceRequest {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct DeviceMapping {
+    /// The device's path on the host.
     #[serde(deserialize_with = "null_default")]
     pub path_on_host: String,
+    /// The device's path in the container.
     #[serde(deserialize_with = "null_default")]
     pub path_in_container: String,
+    /// Letters of `rwm`: reading, writing, making nodes of it; empty: all.
     #[serde(deserialize_with = "null_default")]
     pub cgroup_permissions: String,
 }
@@ -353,8 +405,10 @@ pub struct DeviceMapping {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct WeightDevice {
+    /// The device's path on the host.
     #[serde(deserialize_with = "null_default")]
     pub path: String,
+    /// The weight, 10 to 1000.
     #[serde(deserialize_with = "null_default")]
     pub weight: u16,
 }
@@ -372,8 +426,10 @@ pub struct WeightDevice {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ThrottleDevice {
+    /// The device's path on the host.
     #[serde(deserialize_with = "null_default")]
     pub path: String,
+    /// Bytes or operations a second.
     #[serde(deserialize_with = "null_default")]
     pub rate: u64,
 }
@@ -390,10 +446,13 @@ pub struct ThrottleDevice {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Ulimit {
+    /// The limit's name, such as `nofile`.
     #[serde(deserialize_with = "null_default")]
     pub name: String,
+    /// The bound up to which the process may raise the limit; -1: none.
     #[serde(deserialize_with = "null_default")]
     pub hard: i64,
+    /// The limit in force; -1: none.
     #[serde(deserialize_with = "null_default")]
     pub soft: i64,
 }
@@ -433,8 +492,10 @@ pub struct RestartPolicy {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct LogConfig {
+    /// The log driver's name; empty: the engine's.
     #[serde(rename = "Type", deserialize_with = "null_default")]
     pub kind: String,
+    /// The driver's options.
     #[serde(deserialize_with = "null_default")]
     pub config: StringMap,
 }
@@ -451,8 +512,10 @@ pub struct LogConfig {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct PortBinding {
+    /// The host's address; empty: all addresses.
     #[serde(deserialize_with = "null_default")]
     pub host_ip: String,
+    /// The host's port, or a range `first-last` of which one is chosen; empty: one is chosen.
     #[serde(deserialize_with = "null_default")]
     pub host_port: String,
 }
@@ -474,66 +537,100 @@ pub struct PortBinding {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct HostConfig {
+    /// Directories and volumes, `source:target[:options]`; an absolute source is a path of the host.
     pub binds: Option<Vec<String>>,
+    /// The file to which a client wrote the id. Kept and shown.
     #[serde(rename = "ContainerIDFile", deserialize_with = "null_default")]
     pub container_id_file: String,
+    /// The log driver and its options.
     #[serde(deserialize_with = "null_default")]
     pub log_config: LogConfig,
+    /// `default`, `bridge`, `none`, `host`, `container:NAME`, or a network's name or id.
     #[serde(deserialize_with = "null_default")]
     pub network_mode: String,
+    /// Published ports: `port/protocol` of the container to addresses and ports of the host.
     #[serde(deserialize_with = "null_default")]
     pub port_bindings: PortMap,
+    /// When the container is started again.
     #[serde(deserialize_with = "null_default")]
     pub restart_policy: RestartPolicy,
+    /// Whether the container is removed, with its anonymous volumes, when it has ended.
     #[serde(deserialize_with = "null_default")]
     pub auto_remove: bool,
+    /// The driver of volumes that `Binds` and `Volumes` make; empty: `local`.
     #[serde(deserialize_with = "null_default")]
     pub volume_driver: String,
+    /// Containers whose mounts this one has, `name[:ro|rw]`.
     pub volumes_from: Option<Vec<String>>,
+    /// Capabilities besides the default ones, with or without `CAP_`; `ALL`: every one.
     pub cap_add: Option<Vec<String>>,
+    /// Capabilities that are taken away; `ALL`: every one.
     pub cap_drop: Option<Vec<String>>,
+    /// Addresses of name servers; none: the host's.
     pub dns: Option<Vec<String>>,
+    /// Options of the resolver.
     pub dns_options: Option<Vec<String>>,
+    /// Domains in which names are looked up.
     pub dns_search: Option<Vec<String>>,
+    /// Lines of `/etc/hosts`, `name:address`; the address `host-gateway` is the host's.
     pub extra_hosts: Option<Vec<String>>,
+    /// Further groups of the process, by name or number.
     pub group_add: Option<Vec<String>>,
+    /// `private`, `shareable`, `none`, `host` or `container:NAME`; empty: `shareable`.
     #[serde(deserialize_with = "null_default")]
     pub ipc_mode: String,
+    /// A field for a runtime that engines no longer have; discarded with a warning.
     #[serde(deserialize_with = "null_default")]
     pub cgroup: String,
+    /// Links to other containers on the default network, `name[:alias]`.
     pub links: Option<Vec<String>>,
+    /// The preference of the out-of-memory killer, -1000 to 1000.
     #[serde(deserialize_with = "null_default")]
     pub oom_score_adj: i64,
+    /// `host` or `container:NAME`; empty: a namespace of the container's own.
     #[serde(deserialize_with = "null_default")]
     pub pid_mode: String,
+    /// Whether the container has all capabilities and devices, and no confinement.
     #[serde(deserialize_with = "null_default")]
     pub privileged: bool,
+    /// Whether every exposed port is published, at a port that is chosen.
     #[serde(deserialize_with = "null_default")]
     pub publish_all_ports: bool,
+    /// Whether the root file system is read-only.
     #[serde(deserialize_with = "null_default")]
     pub readonly_rootfs: bool,
+    /// `seccomp=FILE|unconfined`, `apparmor=PROFILE`, `label=...`, `no-new-privileges`.
     pub security_opt: Option<Vec<String>>,
+    /// Options of the storage; `size`: the most bytes that the container may write.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub storage_opt: StringMap,
+    /// File systems in memory: their place to their mount options.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub tmpfs: StringMap,
+    /// `host`: the host's names; empty: the container's own.
     #[serde(rename = "UTSMode", deserialize_with = "null_default")]
     pub uts_mode: String,
+    /// `host`: the host's users; empty: as the engine was opened.
     #[serde(deserialize_with = "null_default")]
     pub userns_mode: String,
     /// Bytes; absent or 0 (which the command line sends) means 64 MiB; a negative value is refused.
     pub shm_size: Option<i64>,
+    /// Kernel settings of the container's namespaces.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctls: StringMap,
+    /// The runtime's name; empty, `runc` and `coracle` mean the only one.
     #[serde(deserialize_with = "null_default")]
     pub runtime: String,
     /// Rows and columns of the container's terminal at its start, unless the start names others.
     #[serde(deserialize_with = "null_default")]
     pub console_size: [u32; 2],
+    /// Of Windows; empty and `default` are taken.
     #[serde(deserialize_with = "null_default")]
     pub isolation: String,
+    /// Limits; their members stand beside the others of this object.
     #[serde(flatten)]
     pub resources: Resources,
+    /// Options of a driver that engines no longer have; discarded with a warning.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub lxc_conf: BTreeMap<String, serde_json::Value>,
     // Clients send the following fields in every version, although later versions introduced them. Answers show them if
@@ -582,17 +679,22 @@ pub struct MountRequest {
     /// Bind: an existing path of the host. Volume: its name; empty: the engine makes up a name. Tmpfs: empty.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
     pub source: String,
+    /// The absolute path in the container.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
     pub target: String,
+    /// Whether the mount is read-only.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
     /// Of other platforms: accepted, without effect.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
     pub consistency: String,
+    /// Options of a mount of type `bind`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bind_options: Option<BindOptions>,
+    /// Options of a mount of type `volume`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume_options: Option<VolumeOptions>,
+    /// Options of a mount of type `tmpfs`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tmpfs_options: Option<TmpfsOptions>,
 }
@@ -655,6 +757,7 @@ pub struct VolumeOptions {
     /// Labels of the volume, if it is made for this mount.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: StringMap,
+    /// The driver of a volume that is made for this mount.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver_config: Option<DriverConfig>,
     /// A directory or file of the volume that is mounted in place of the whole volume: a relative path.
@@ -677,8 +780,10 @@ pub struct VolumeOptions {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct DriverConfig {
+    /// The driver's name; empty: `local`.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
     pub name: String,
+    /// The driver's options.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub options: StringMap,
 }
@@ -730,32 +835,46 @@ fn is_no_mode(mode: &u32) -> bool {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Resources {
+    /// Relative weight of processor time; 0: the kernel's default, 1024.
     #[serde(deserialize_with = "null_default")]
     pub cpu_shares: i64,
+    /// The most bytes of memory; 0: no limit. The least is 6 MiB.
     #[serde(deserialize_with = "null_default")]
     pub memory: i64,
+    /// The control group above the container's own; empty: the engine's.
     #[serde(deserialize_with = "null_default")]
     pub cgroup_parent: String,
+    /// Relative weight of disk time, 10 to 1000; 0: the kernel's default.
     #[serde(deserialize_with = "null_default")]
     pub blkio_weight: u16,
+    /// Relative weights of disk time by device.
     pub blkio_weight_device: Option<Vec<WeightDevice>>,
+    /// The most bytes a second that are read, by device.
     pub blkio_device_read_bps: Option<Vec<ThrottleDevice>>,
+    /// The most bytes a second that are written, by device.
     pub blkio_device_write_bps: Option<Vec<ThrottleDevice>>,
+    /// The most reads a second, by device.
     #[serde(rename = "BlkioDeviceReadIOps")]
     pub blkio_device_read_iops: Option<Vec<ThrottleDevice>>,
+    /// The most writes a second, by device.
     #[serde(rename = "BlkioDeviceWriteIOps")]
     pub blkio_device_write_iops: Option<Vec<ThrottleDevice>>,
+    /// Microseconds of a period of the processor's quota; 0: the kernel's default, 100,000.
     #[serde(deserialize_with = "null_default")]
     pub cpu_period: i64,
+    /// Microseconds of processor time in each period; 0: no limit.
     #[serde(deserialize_with = "null_default")]
     pub cpu_quota: i64,
     /// 10⁻⁹ CPUs, instead of period and quota; newer than this version of the API, and shown only if a request set it.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "is_zero")]
     pub nano_cpus: i64,
+    /// The processors that may be used, such as `0-2,5`; empty: all.
     #[serde(deserialize_with = "null_default")]
     pub cpuset_cpus: String,
+    /// The memory nodes that may be used, such as `0,1`; empty: all.
     #[serde(deserialize_with = "null_default")]
     pub cpuset_mems: String,
+    /// Devices of the host that the container has.
     pub devices: Option<Vec<DeviceMapping>>,
     /// Rules of the device cgroup such as `c 10:* rw`; newer than this version of the API, and shown only if a request
     /// set them.
@@ -764,25 +883,37 @@ pub struct Resources {
     /// Devices that drivers give; the one driver is `cdi`, with the names of devices of the Container Device Interface.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub device_requests: Vec<DeviceRequest>,
+    /// Of Windows; discarded with a warning.
     #[serde(deserialize_with = "null_default")]
     pub disk_quota: i64,
+    /// The most bytes of the kernel's memory; 0: no limit. cgroup v1 alone has this limit.
     #[serde(deserialize_with = "null_default")]
     pub kernel_memory: i64,
+    /// Bytes of memory to which the container is pushed back when memory is short; 0: no such bound.
     #[serde(deserialize_with = "null_default")]
     pub memory_reservation: i64,
+    /// The most bytes of memory and swap together; 0: twice the memory; -1: no limit of swap.
     #[serde(deserialize_with = "null_default")]
     pub memory_swap: i64,
+    /// How willingly memory is swapped out, 0 to 100; absent or -1: the host's setting.
     pub memory_swappiness: Option<i64>,
+    /// Whether the kernel stops the processes rather than kill one when memory is out.
     pub oom_kill_disable: Option<bool>,
+    /// The most processes and threads; 0 or -1: no limit.
     #[serde(deserialize_with = "null_default")]
     pub pids_limit: i64,
+    /// Limits of the process, as setrlimit(2) has them.
     pub ulimits: Option<Vec<Ulimit>>,
+    /// Of Windows; discarded with a warning.
     #[serde(deserialize_with = "null_default")]
     pub cpu_count: i64,
+    /// Of Windows; discarded with a warning.
     #[serde(deserialize_with = "null_default")]
     pub cpu_percent: i64,
+    /// Of Windows; refused unless 0.
     #[serde(rename = "IOMaximumIOps", deserialize_with = "null_default")]
     pub io_maximum_iops: u64,
+    /// Of Windows; refused unless 0.
     #[serde(rename = "IOMaximumBandwidth", deserialize_with = "null_default")]
     pub io_maximum_bandwidth: u64,
 }
@@ -804,7 +935,9 @@ pub struct Resources {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Created {
+    /// The new container's id.
     pub id: String,
+    /// Parts of the request that have no effect on this host, in words.
     pub warnings: Vec<String>,
 }
 
@@ -834,6 +967,8 @@ pub struct ListContainers {
     pub since: String,
     /// Only containers created before this one.
     pub before: String,
+    /// Only containers that fit: `ancestor`, `before`, `exited`, `expose`, `health`, `id`, `is-task`, `label`,
+    /// `name`, `network`, `publish`, `since`, `status`, `volume`.
     pub filters: Filters,
 }
 
@@ -850,12 +985,16 @@ pub struct ListContainers {
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PortSummary {
+    /// The host's address; absent if the port is not published.
     #[serde(rename = "IP", skip_serializing_if = "String::is_empty", default)]
     pub ip: String,
+    /// The container's port.
     #[serde(rename = "PrivatePort")]
     pub private_port: u16,
+    /// The host's port; absent if the port is not published.
     #[serde(rename = "PublicPort", skip_serializing_if = "Option::is_none")]
     pub public_port: Option<u16>,
+    /// `tcp`, `udp` or `sctp`.
     #[serde(rename = "Type")]
     pub kind: String,
 }
@@ -876,25 +1015,38 @@ pub struct PortSummary {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ContainerSummary {
+    /// The container's id.
     pub id: String,
+    /// The container's names, each with a slash before it; those of links too.
     pub names: Vec<String>,
+    /// The image as the create named it; its id, if it has no such name any more.
     pub image: String,
+    /// The image's id.
     #[serde(rename = "ImageID")]
     pub image_id: String,
+    /// The command in one line.
     pub command: String,
     /// Unix seconds.
     pub created: i64,
+    /// Exposed and published ports.
     pub ports: PortList,
     /// Bytes that the container wrote; absent if it wrote none, or the request asks for no sizes.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub size_rw: Option<i64>,
+    /// Bytes of the image and of files that the container wrote; absent unless the query asks for sizes.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub size_root_fs: Option<i64>,
+    /// The container's labels.
     pub labels: StringMap,
+    /// `created`, `running`, `paused`, `restarting`, `exited` or `dead`.
     pub state: String,
+    /// The state for people, such as `Up 5 minutes`.
     pub status: String,
+    /// The network mode.
     pub host_config: SummaryHostConfig,
+    /// The container's networks.
     pub network_settings: SummaryNetworks,
+    /// The container's mounts.
     pub mounts: Vec<MountPoint>,
 }
 
@@ -910,6 +1062,7 @@ pub struct ContainerSummary {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct SummaryHostConfig {
+    /// As in [`HostConfig`].
     pub network_mode: String,
 }
 
@@ -927,6 +1080,7 @@ pub struct SummaryHostConfig {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct SummaryNetworks {
+    /// The endpoints by the network's name.
     pub networks: BTreeMap<String, EndpointSettings>,
 }
 
@@ -943,17 +1097,25 @@ pub struct SummaryNetworks {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct MountPoint {
+    /// `bind`, `volume` or `tmpfs`.
     #[serde(rename = "Type", default)]
     pub kind: String,
+    /// The volume's name; absent for other kinds.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub name: String,
+    /// The path on the host.
     pub source: String,
+    /// The path in the container.
     pub destination: String,
+    /// The volume's driver; absent for other kinds.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub driver: String,
+    /// The options as the request wrote them.
     pub mode: String,
+    /// Whether the container can write there.
     #[serde(rename = "RW")]
     pub rw: bool,
+    /// How mounts spread between host and container: `rprivate`, `shared` and the like.
     pub propagation: String,
 }
 
@@ -973,16 +1135,26 @@ pub struct MountPoint {
 pub struct ContainerState {
     /// `created`, `running`, `paused`, `restarting`, `removing`, `exited`, `dead`.
     pub status: String,
+    /// Whether a process runs; true for a paused or restarting container too.
     pub running: bool,
+    /// Whether the processes are frozen.
     pub paused: bool,
+    /// Whether the container waits for its next start by its restart policy.
     pub restarting: bool,
+    /// Whether the kernel ended a process for want of memory.
     #[serde(rename = "OOMKilled")]
     pub oom_killed: bool,
+    /// Always false; kept for clients.
     pub dead: bool,
+    /// The first process on the host; 0: none.
     pub pid: i32,
+    /// The exit code of the last end; 128 and the signal's number for a process that a signal ended.
     pub exit_code: i32,
+    /// Why the last start failed; else empty.
     pub error: String,
+    /// Time of the last start, RFC 3339; `0001-01-01T00:00:00Z`: never.
     pub started_at: String,
+    /// Time of the last end, RFC 3339; `0001-01-01T00:00:00Z`: never.
     pub finished_at: String,
     /// Absent without a health check, and before the first start.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -1034,7 +1206,9 @@ pub struct LogDelivery {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct LogOwed {
+    /// Number of lines.
     pub lines: u64,
+    /// Bytes of these lines in the log's files.
     pub bytes: u64,
 }
 
@@ -1072,7 +1246,9 @@ pub struct Health {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct HealthResult {
+    /// Begin of the check, RFC 3339.
     pub start: String,
+    /// End of the check, RFC 3339.
     pub end: String,
     /// 0: healthy; -1: the check could not run, or took too long.
     pub exit_code: i32,
@@ -1093,7 +1269,9 @@ pub struct HealthResult {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct GraphDriver {
+    /// Directories of the layers by their role.
     pub data: Option<StringMap>,
+    /// `overlay2`.
     pub name: String,
 }
 
@@ -1113,34 +1291,52 @@ pub struct GraphDriver {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct NetworkSettings {
+    /// Always empty; kept for old clients.
     pub bridge: String,
+    /// The id of the network namespace.
     #[serde(rename = "SandboxID")]
     pub sandbox_id: String,
+    /// Always false; kept for old clients.
     pub hairpin_mode: bool,
+    /// Always empty; kept for old clients.
     #[serde(rename = "LinkLocalIPv6Address")]
     pub link_local_ipv6_address: String,
+    /// Always 0; kept for old clients.
     #[serde(rename = "LinkLocalIPv6PrefixLen")]
     pub link_local_ipv6_prefix_len: i64,
+    /// The ports with the addresses and ports of the host where they are published.
     pub ports: PortMap,
+    /// The path of the network namespace; empty: the container does not run.
     pub sandbox_key: String,
+    /// Always absent; kept for old clients.
     #[serde(rename = "SecondaryIPAddresses")]
     pub secondary_ip_addresses: Option<Vec<String>>,
+    /// Always absent; kept for old clients.
     #[serde(rename = "SecondaryIPv6Addresses")]
     pub secondary_ipv6_addresses: Option<Vec<String>>,
+    /// The endpoint on the default network.
     #[serde(rename = "EndpointID")]
     pub endpoint_id: String,
+    /// The IPv4 gateway of the default network.
     pub gateway: String,
+    /// The IPv6 address on the default network.
     #[serde(rename = "GlobalIPv6Address")]
     pub global_ipv6_address: String,
+    /// The length of the prefix of the default network's IPv6 subnet, in bits.
     #[serde(rename = "GlobalIPv6PrefixLen")]
     pub global_ipv6_prefix_len: i64,
+    /// The IPv4 address on the default network.
     #[serde(rename = "IPAddress")]
     pub ip_address: String,
+    /// The length of the prefix of the default network's IPv4 subnet, in bits.
     #[serde(rename = "IPPrefixLen")]
     pub ip_prefix_len: i64,
+    /// The IPv6 gateway of the default network.
     #[serde(rename = "IPv6Gateway")]
     pub ipv6_gateway: String,
+    /// The hardware address on the default network.
     pub mac_address: String,
+    /// The endpoints by the network's name.
     pub networks: BTreeMap<String, EndpointSettings>,
 }
 
@@ -1155,32 +1351,56 @@ pub struct NetworkSettings {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ContainerDetail {
+    /// The container's id, 64 hex digits.
     pub id: String,
+    /// Time of the creation, RFC 3339.
     pub created: String,
+    /// The program.
     pub path: String,
+    /// The program's arguments.
     pub args: Vec<String>,
+    /// The container's state.
     pub state: ContainerState,
+    /// The image's id.
     pub image: String,
+    /// The file on the host that the container has as `/etc/resolv.conf`.
     pub resolv_conf_path: String,
+    /// The file on the host that the container has as `/etc/hostname`.
     pub hostname_path: String,
+    /// The file on the host that the container has as `/etc/hosts`.
     pub hosts_path: String,
+    /// The log's current file; empty unless the log driver is `json-file`.
     pub log_path: String,
+    /// The container's name, with a slash before it.
     pub name: String,
+    /// How often the restart policy started the container since its last start by a call.
     pub restart_count: i64,
+    /// `overlay2`.
     pub driver: String,
+    /// The SELinux label of the container's files; empty: none.
     pub mount_label: String,
+    /// The SELinux label of the container's processes; empty: none.
     pub process_label: String,
+    /// The AppArmor profile; empty: none.
     pub app_armor_profile: String,
+    /// The execs that run; absent: none.
     #[serde(rename = "ExecIDs")]
     pub exec_ids: Option<Vec<String>>,
+    /// The limits, mounts and namespaces of the container.
     pub host_config: HostConfig,
+    /// Where the container's layers are.
     pub graph_driver: GraphDriver,
+    /// Bytes that the container wrote; absent unless sizes were asked for.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub size_rw: Option<i64>,
+    /// Bytes of the image and of files that the container wrote; absent unless sizes were asked for.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub size_root_fs: Option<i64>,
+    /// The container's mounts.
     pub mounts: Vec<MountPoint>,
+    /// The configuration, merged with the image's.
     pub config: ContainerConfig,
+    /// The container's networks and published ports.
     pub network_settings: NetworkSettings,
 }
 
@@ -1198,7 +1418,9 @@ pub struct ContainerDetail {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Top {
+    /// The titles of the columns.
     pub titles: Vec<String>,
+    /// One row a process, one text a column.
     pub processes: Vec<Vec<String>>,
 }
 
@@ -1215,6 +1437,7 @@ pub struct Top {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct FileChange {
+    /// The path in the container.
     pub path: String,
     /// 0 modified, 1 added, 2 deleted.
     pub kind: u8,
@@ -1361,8 +1584,11 @@ pub struct PrunedContainers {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LogQuery {
+    /// Whether the stream goes on with new lines until the container ends.
     pub follow: bool,
+    /// Lines of standard output.
     pub stdout: bool,
+    /// Lines of standard error.
     pub stderr: bool,
     /// Only lines at or after this time: nanoseconds since 1970; 0: all.
     pub since_ns: i64,
@@ -1388,8 +1614,11 @@ impl Default for LogQuery {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AttachStreams {
+    /// Standard input.
     pub stdin: bool,
+    /// Standard output.
     pub stdout: bool,
+    /// Standard error.
     pub stderr: bool,
 }
 

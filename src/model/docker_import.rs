@@ -44,6 +44,7 @@ pub struct ImportDocker {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct DockerImport {
+    /// The objects that were taken over.
     pub taken: Vec<TakenOver>,
     /// Objects that were not imported, or only in part, each with the reason.
     pub left: Vec<NotTaken>,
@@ -66,6 +67,7 @@ pub struct DockerImport {
 pub struct TakenOver {
     /// `image`, `volume`, `container`.
     pub kind: String,
+    /// The name there and here.
     pub name: String,
     /// The id here; empty for a volume.
     pub id: String,

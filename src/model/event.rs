@@ -29,8 +29,10 @@ pub struct Event {
     /// `container`, `image`, `volume`, `network`, `daemon`.
     #[serde(rename = "Type")]
     pub kind: String,
+    /// The deed, such as `start`.
     #[serde(rename = "Action")]
     pub action: String,
+    /// The object of the deed.
     #[serde(rename = "Actor")]
     pub actor: Actor,
     /// Unix seconds.
@@ -52,8 +54,10 @@ pub struct Event {
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Actor {
+    /// The object's id, or its name where its kind has no ids.
     #[serde(rename = "ID")]
     pub id: String,
+    /// Facts about the object: its name, its labels, its exit code.
     #[serde(rename = "Attributes")]
     pub attributes: StringMap,
 }
@@ -77,5 +81,6 @@ pub struct EventQuery {
     pub until_ns: Option<i64>,
     /// Resume right after this sequence number (of [`crate::EventStream`]); wins over `since_ns`.
     pub after: Option<u64>,
+    /// Only events that fit: `container`, `event`, `image`, `label`, `network`, `type`, `volume` and others.
     pub filters: Filters,
 }

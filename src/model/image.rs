@@ -24,6 +24,7 @@ pub struct ListImages {
     pub all: bool,
     /// A shell glob on the repository, or an exact `repository:tag`.
     pub filter: String,
+    /// Only images that fit: `before`, `dangling`, `label`, `reference`, `since`, `until`.
     pub filters: Filters,
     /// Counts the bytes that each image shares with others of the list (`shared_size`; else -1).
     pub shared_size: bool,
@@ -43,18 +44,25 @@ pub struct ListImages {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ImageSummary {
+    /// The image's id, `sha256:` and 64 hex digits.
     pub id: String,
+    /// The id of the image that this one was built on; empty: none is known.
     pub parent_id: String,
+    /// The image's names, `name:tag`.
     pub repo_tags: Option<Vec<String>>,
+    /// The image's digests in registries, `name@sha256:...`.
     pub repo_digests: Option<Vec<String>>,
     /// Unix seconds.
     pub created: i64,
+    /// Bytes of the image's layers, unpacked.
     pub size: i64,
+    /// As `Size`; kept for old clients.
     pub virtual_size: i64,
     /// -1: not counted, as in dockerd's list. Clients of later versions (bollard) require the member.
     pub shared_size: i64,
     /// -1, likewise.
     pub containers: i64,
+    /// The image's labels.
     pub labels: Option<StringMap>,
 }
 
@@ -70,8 +78,10 @@ pub struct ImageSummary {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct RootFs {
+    /// `layers`.
     #[serde(rename = "Type")]
     pub kind: String,
+    /// Digests of the layers' archives, lowest first.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub layers: Option<Vec<String>>,
 }
@@ -87,24 +97,41 @@ pub struct RootFs {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ImageDetail {
+    /// The image's id, `sha256:` and 64 hex digits.
     pub id: String,
+    /// The image's names, `name:tag`.
     pub repo_tags: Vec<String>,
+    /// The image's digests in registries, `name@sha256:...`.
     pub repo_digests: Vec<String>,
+    /// The id of the image that this one was built on; empty: none is known.
     pub parent: String,
+    /// The comment of a commit or an import.
     pub comment: String,
+    /// Time of the creation, RFC 3339.
     pub created: String,
+    /// The container that the image was committed from.
     pub container: String,
+    /// The configuration of that container.
     #[serde(serialize_with = "of_image")]
     pub container_config: Option<ContainerConfig>,
+    /// The version of the engine that made the image.
     pub docker_version: String,
+    /// The author.
     pub author: String,
+    /// The configuration that containers of this image begin with.
     #[serde(serialize_with = "of_image")]
     pub config: Option<ContainerConfig>,
+    /// The processor's architecture, such as `amd64`.
     pub architecture: String,
+    /// `linux`.
     pub os: String,
+    /// Bytes of the image's layers, unpacked.
     pub size: i64,
+    /// As `Size`; kept for old clients.
     pub virtual_size: i64,
+    /// Where the image's layers are.
     pub graph_driver: GraphDriver,
+    /// The image's layers.
     #[serde(rename = "RootFS")]
     pub root_fs: RootFs,
 }
@@ -134,9 +161,13 @@ pub struct HistoryItem {
     pub id: String,
     /// Unix seconds.
     pub created: i64,
+    /// The instruction or command that made the layer.
     pub created_by: String,
+    /// Names of the image at this point; absent: none.
     pub tags: Option<Vec<String>>,
+    /// Bytes of the layer, unpacked; 0: it changed no file.
     pub size: i64,
+    /// The comment of a commit or an import.
     pub comment: String,
 }
 
@@ -156,7 +187,9 @@ pub struct HistoryItem {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RemovedImage {
+    /// The name that was removed.
     Untagged(String),
+    /// The id of the image that was deleted.
     Deleted(String),
 }
 
@@ -171,6 +204,7 @@ pub enum RemovedImage {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Distribution {
+    /// The manifest.
     pub descriptor: DistributionDescriptor,
     /// Of the image, or of each image of a list.
     pub platforms: Vec<ImagePlatform>,
@@ -188,6 +222,7 @@ pub struct Distribution {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DistributionDescriptor {
+    /// The manifest's media type.
     pub media_type: String,
     /// Of its bytes: `sha256:` and 64 hexadecimal digits.
     pub digest: String,
@@ -208,14 +243,19 @@ pub struct DistributionDescriptor {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ImagePlatform {
+    /// The processor's architecture, such as `arm64`.
     #[serde(deserialize_with = "null_default")]
     pub architecture: String,
+    /// The operating system, such as `linux`.
     #[serde(deserialize_with = "null_default")]
     pub os: String,
+    /// The version of the operating system; absent: the image names none.
     #[serde(rename = "os.version", deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
     pub os_version: String,
+    /// Features of the operating system that the image needs.
     #[serde(rename = "os.features", deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub os_features: Vec<String>,
+    /// The processor's variant, such as `v8`; absent: the image names none.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
     pub variant: String,
 }
@@ -237,6 +277,7 @@ pub struct ImagePlatform {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RemoveImage {
+    /// Whether an image that has further names, or stopped containers, goes too.
     pub force: bool,
     /// Keep untagged parents.
     pub no_prune: bool,
@@ -293,6 +334,7 @@ pub struct VerifyImages {
 pub struct VerifyReport {
     /// The number of checked layers and images.
     pub layers: u64,
+    /// Number of images.
     pub images: u64,
     /// The damage, repaired or not.
     pub damage: Vec<Damage>,
@@ -311,12 +353,15 @@ pub struct VerifyReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Damage {
+    /// The kind of the damaged part.
     pub part: DamagedPart,
     /// Diff id of a layer, id of an image.
     pub id: String,
     /// Names (or ids) of the affected images.
     pub images: Vec<String>,
+    /// Why the part counts as damaged.
     pub reason: String,
+    /// Whether the part is whole again.
     pub repaired: bool,
     /// The reason why a requested repair failed.
     pub unrepaired: String,
@@ -354,7 +399,9 @@ pub enum DamagedPart {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ImportImage {
+    /// The new image's name; empty: none.
     pub repo: String,
+    /// The new image's tag; empty: `latest`.
     pub tag: String,
     /// History comment; empty: `Imported from <source>`.
     pub message: String,
@@ -379,15 +426,19 @@ pub struct ImportImage {
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
+    /// Text of a build or a load, for people.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub stream: String,
+    /// The step that the part is at, such as `Downloading`.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub status: String,
+    /// How far the part is.
     #[serde(rename = "progressDetail", skip_serializing_if = "Option::is_none", default)]
     pub progress_detail: Option<ProgressDetail>,
     /// The bar for people.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub progress: String,
+    /// The part, such as a layer's short id.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub id: String,
     /// For programs: the result of a push.
@@ -413,8 +464,10 @@ pub struct Progress {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProgressDetail {
+    /// Bytes so far.
     #[serde(skip_serializing_if = "zero")]
     pub current: i64,
+    /// Bytes in all; 0: they are not known.
     #[serde(skip_serializing_if = "zero")]
     pub total: i64,
 }

@@ -20,12 +20,16 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct IpamPool {
+    /// The subnet, such as `10.8.0.0/24`; empty: one is chosen.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
     pub subnet: String,
+    /// The part of the subnet that addresses are chosen from; empty: all of it.
     #[serde(rename = "IPRange", deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
     pub ip_range: String,
+    /// The gateway's address; empty: the first address.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
     pub gateway: String,
+    /// Addresses that no container gets, by any name.
     #[serde(
         rename = "AuxiliaryAddresses",
         alias = "AuxAddress",
@@ -47,9 +51,12 @@ pub struct IpamPool {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Ipam {
+    /// The driver of addresses; empty: `default`.
     #[serde(deserialize_with = "null_default")]
     pub driver: String,
+    /// The driver's options.
     pub options: Option<StringMap>,
+    /// The subnets; none: one is chosen.
     #[serde(deserialize_with = "null_default")]
     pub config: Vec<IpamPool>,
 }
@@ -74,22 +81,31 @@ pub struct Ipam {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct CreateNetwork {
+    /// The network's name.
     #[serde(deserialize_with = "null_default")]
     pub name: String,
+    /// Taken without an effect: a name is given once.
     #[serde(deserialize_with = "null_default")]
     pub check_duplicate: bool,
+    /// `bridge`, `macvlan`, `ipvlan` or a plugin's name; empty: `bridge`.
     #[serde(deserialize_with = "null_default")]
     pub driver: String,
+    /// Whether containers get IPv6 addresses too.
     #[serde(rename = "EnableIPv6", deserialize_with = "null_default")]
     pub enable_ipv6: bool,
+    /// The network's addresses.
     #[serde(rename = "IPAM", deserialize_with = "null_default")]
     pub ipam: Ipam,
+    /// Whether nothing leads out of the network.
     #[serde(deserialize_with = "null_default")]
     pub internal: bool,
+    /// Kept and shown; any container can be connected.
     #[serde(deserialize_with = "null_default")]
     pub attachable: bool,
+    /// The driver's options.
     #[serde(deserialize_with = "null_default")]
     pub options: StringMap,
+    /// The network's labels.
     #[serde(deserialize_with = "null_default")]
     pub labels: StringMap,
 }
@@ -107,7 +123,9 @@ pub struct CreateNetwork {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NetworkCreated {
+    /// The new network's id.
     pub id: String,
+    /// A part of the request without an effect, in words; else empty.
     pub warning: String,
 }
 
@@ -124,8 +142,10 @@ pub struct NetworkCreated {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ConnectNetwork {
+    /// The container's id or name.
     #[serde(deserialize_with = "null_default")]
     pub container: String,
+    /// The settings of the endpoint; absent: the defaults.
     pub endpoint_config: Option<EndpointSettings>,
 }
 
@@ -142,8 +162,10 @@ pub struct ConnectNetwork {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct DisconnectNetwork {
+    /// The container's id or name.
     #[serde(deserialize_with = "null_default")]
     pub container: String,
+    /// Whether an endpoint of a container that is gone goes too.
     #[serde(deserialize_with = "null_default")]
     pub force: bool,
 }
@@ -160,13 +182,17 @@ pub struct DisconnectNetwork {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NetworkMember {
+    /// The container's name.
     pub name: String,
+    /// The endpoint's id.
     #[serde(rename = "EndpointID")]
     pub endpoint_id: String,
+    /// The hardware address.
     pub mac_address: String,
     /// The address with its prefix length.
     #[serde(rename = "IPv4Address")]
     pub ipv4_address: String,
+    /// The IPv6 address with the length of its prefix; empty: none.
     #[serde(rename = "IPv6Address")]
     pub ipv6_address: String,
 }
@@ -181,6 +207,7 @@ pub struct NetworkMember {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NetworkConfigFrom {
+    /// Always empty; kept for old clients.
     pub network: String,
 }
 
@@ -195,23 +222,37 @@ pub struct NetworkConfigFrom {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NetworkDetail {
+    /// The network's name.
     pub name: String,
+    /// The network's id.
     pub id: String,
+    /// Time of the creation, RFC 3339.
     pub created: String,
+    /// `local`.
     pub scope: String,
+    /// The network's driver.
     pub driver: String,
+    /// Whether containers get IPv6 addresses too.
     #[serde(rename = "EnableIPv6")]
     pub enable_ipv6: bool,
+    /// The network's addresses.
     #[serde(rename = "IPAM")]
     pub ipam: Ipam,
+    /// Whether nothing leads out of the network.
     pub internal: bool,
+    /// As the create said.
     pub attachable: bool,
+    /// Always false: this is a network of swarms.
     pub ingress: bool,
+    /// Kept for clients; names no network.
     pub config_from: NetworkConfigFrom,
+    /// Always false.
     pub config_only: bool,
     /// Running members by container id.
     pub containers: BTreeMap<String, NetworkMember>,
+    /// The driver's options.
     pub options: StringMap,
+    /// The network's labels.
     pub labels: StringMap,
 }
 

@@ -51,7 +51,9 @@ pub struct PrunedNetworks {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DiskUsageQuery {
+    /// Whether containers are measured.
     pub containers: bool,
+    /// Whether images and layers are measured.
     pub images: bool,
     /// The files of each volume are counted, which takes as long as a walk through them.
     pub volumes: bool,

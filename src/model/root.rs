@@ -37,9 +37,11 @@ pub struct CopyRoot {
 pub struct RootCopy {
     /// The numbers of images and layers.
     pub images: u64,
+    /// Number of layers in the copy.
     pub layers: u64,
     /// The names of the volumes.
     pub volumes: Vec<String>,
+    /// The containers in the copy.
     pub containers: Vec<CopiedContainer>,
     /// Names that were made: of files, directories, links, devices.
     pub files: u64,
@@ -66,7 +68,9 @@ pub struct RootCopy {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct CopiedContainer {
+    /// The container's id.
     pub id: String,
+    /// The container's name.
     pub name: String,
     /// The container ran while its files were copied: in the copy it has ended.
     pub ran: bool,
@@ -89,6 +93,8 @@ pub struct CopiedContainer {
 pub struct NotTaken {
     /// `image`, `container`, `volume`.
     pub kind: String,
+    /// The name or id of the part.
     pub name: String,
+    /// Why it was left.
     pub reason: String,
 }

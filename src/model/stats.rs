@@ -22,8 +22,10 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct UpdateContainer {
+    /// The new limits; zeroes change nothing. Their members stand beside the others of this object.
     #[serde(flatten)]
     pub resources: Resources,
+    /// The new restart policy; one without a name changes nothing.
     #[serde(deserialize_with = "null_default")]
     pub restart_policy: RestartPolicy,
 }
@@ -42,6 +44,7 @@ pub struct UpdateContainer {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Updated {
+    /// Parts of the request that have no effect on this host, in words.
     pub warnings: Vec<String>,
 }
 
@@ -90,17 +93,23 @@ pub struct ContainerStats {
     pub read: String,
     /// When `precpu_stats` was read.
     pub preread: String,
+    /// Processes and threads.
     pub pids_stats: PidsStats,
+    /// Use of disks.
     pub blkio_stats: BlkioStats,
     /// 0: a count that another system has.
     pub num_procs: u32,
     /// Empty: another system's.
     pub storage_stats: BTreeMap<String, u64>,
+    /// Use of processors until this sample.
     pub cpu_stats: CpuStats,
     /// `cpu_stats` of the sample before this one.
     pub precpu_stats: CpuStats,
+    /// Use of memory.
     pub memory_stats: MemoryStats,
+    /// The container's name, with a slash before it.
     pub name: String,
+    /// The container's id.
     pub id: String,
     /// By interface, without the loopback; absent on the host's network and without a network.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -120,6 +129,7 @@ pub struct ContainerStats {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PidsStats {
+    /// Number of processes and threads.
     #[serde(skip_serializing_if = "is_zero")]
     pub current: u64,
     /// 0: no bound.
@@ -142,13 +152,21 @@ pub struct PidsStats {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BlkioStats {
+    /// Bytes by device and operation; absent: the kernel does not tell.
     pub io_service_bytes_recursive: Option<Vec<BlkioEntry>>,
+    /// Requests by device and operation; absent: the kernel does not tell.
     pub io_serviced_recursive: Option<Vec<BlkioEntry>>,
+    /// Requests that wait, by device and operation; absent: the kernel does not tell.
     pub io_queue_recursive: Option<Vec<BlkioEntry>>,
+    /// Nanoseconds of service by device and operation; absent: the kernel does not tell.
     pub io_service_time_recursive: Option<Vec<BlkioEntry>>,
+    /// Nanoseconds of waiting by device and operation; absent: the kernel does not tell.
     pub io_wait_time_recursive: Option<Vec<BlkioEntry>>,
+    /// Merged requests by device and operation; absent: the kernel does not tell.
     pub io_merged_recursive: Option<Vec<BlkioEntry>>,
+    /// Milliseconds of disk time by device; absent: the kernel does not tell.
     pub io_time_recursive: Option<Vec<BlkioEntry>>,
+    /// Sectors by device; absent: the kernel does not tell.
     pub sectors_recursive: Option<Vec<BlkioEntry>>,
 }
 
@@ -168,9 +186,13 @@ pub struct BlkioStats {
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlkioEntry {
+    /// The device's major number.
     pub major: u64,
+    /// The device's minor number.
     pub minor: u64,
+    /// The operation, such as `Read`.
     pub op: String,
+    /// The value, in the unit of its list.
     pub value: u64,
 }
 
@@ -190,12 +212,15 @@ pub struct BlkioEntry {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CpuStats {
+    /// Processor time of the container.
     pub cpu_usage: CpuUsage,
     /// All CPU time that the host had, idle or not.
     #[serde(skip_serializing_if = "is_zero")]
     pub system_cpu_usage: u64,
+    /// Number of processors.
     #[serde(skip_serializing_if = "is_zero")]
     pub online_cpus: u64,
+    /// How often the quota held the container up.
     pub throttling_data: ThrottlingData,
 }
 
@@ -213,11 +238,14 @@ pub struct CpuStats {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CpuUsage {
+    /// Nanoseconds of processor time.
     pub total_usage: u64,
     /// Only cgroup v1 reports it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub percpu_usage: Vec<u64>,
+    /// Nanoseconds of these in the kernel.
     pub usage_in_kernelmode: u64,
+    /// Nanoseconds of these in programs.
     pub usage_in_usermode: u64,
 }
 
@@ -235,8 +263,11 @@ pub struct CpuUsage {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ThrottlingData {
+    /// Periods of the quota.
     pub periods: u64,
+    /// Periods in which the quota was used up.
     pub throttled_periods: u64,
+    /// Nanoseconds that the container was held up.
     pub throttled_time: u64,
 }
 
@@ -255,12 +286,16 @@ pub struct ThrottlingData {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MemoryStats {
+    /// Bytes in use, file cache included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<u64>,
+    /// The most bytes that were in use; cgroup v1 alone has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_usage: Option<u64>,
+    /// The kernel's own counters of the control group, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub stats: BTreeMap<String, u64>,
+    /// How often the limit was hit; cgroup v1 alone has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failcnt: Option<u64>,
     /// The host's memory where there is no bound.
@@ -283,13 +318,21 @@ pub struct MemoryStats {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NetworkCounters {
+    /// Bytes received.
     pub rx_bytes: u64,
+    /// Packets received.
     pub rx_packets: u64,
+    /// Errors of receiving.
     pub rx_errors: u64,
+    /// Received packets that were dropped.
     pub rx_dropped: u64,
+    /// Bytes sent.
     pub tx_bytes: u64,
+    /// Packets sent.
     pub tx_packets: u64,
+    /// Errors of sending.
     pub tx_errors: u64,
+    /// Packets that were dropped rather than sent.
     pub tx_dropped: u64,
 }
 

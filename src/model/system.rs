@@ -14,17 +14,26 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Version {
+    /// The library's version.
     pub version: String,
+    /// The newest API version that is the contract.
     pub api_version: String,
+    /// The oldest API version.
     #[serde(rename = "MinAPIVersion")]
     pub min_api_version: String,
+    /// The source's commit; empty: it is not known.
     pub git_commit: String,
     /// The compiler, under the name that clients look for.
     pub go_version: String,
+    /// `linux`.
     pub os: String,
+    /// The processor's architecture, such as `amd64`.
     pub arch: String,
+    /// The kernel's release.
     pub kernel_version: String,
+    /// Always false.
     pub experimental: bool,
+    /// Time of the build; empty: it is not known.
     pub build_time: String,
 }
 

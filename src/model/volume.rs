@@ -18,11 +18,15 @@ use serde::{Deserialize, Serialize};
 pub struct Volume {
     /// RFC 3339, in seconds.
     pub created_at: String,
+    /// The volume's driver.
     pub driver: String,
+    /// The volume's labels.
     pub labels: Option<StringMap>,
     /// The directory on the host. The content of a volume with driver options is mounted only in its containers.
     pub mountpoint: String,
+    /// The volume's name.
     pub name: String,
+    /// The driver's options.
     pub options: Option<StringMap>,
     /// `local`.
     pub scope: String,
@@ -50,7 +54,9 @@ pub struct CreateVolume {
     /// Empty: `local`, the only driver.
     #[serde(deserialize_with = "super::null_default")]
     pub driver: String,
+    /// The driver's options.
     pub driver_opts: Option<StringMap>,
+    /// The volume's labels.
     pub labels: Option<StringMap>,
 }
 
@@ -86,6 +92,8 @@ pub struct ListVolumes {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct VolumeList {
+    /// The volumes.
     pub volumes: Vec<Volume>,
+    /// Drivers that did not answer, in words; absent: none.
     pub warnings: Option<Vec<String>>,
 }

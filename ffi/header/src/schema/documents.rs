@@ -112,7 +112,10 @@ documents! {
 }
 
 const BUILD_INFO: &str = r#"{"type": "object", "required": ["version", "os", "arch", "debug"], "properties": {
-    "version": {"type": "string"}, "os": {"type": "string"}, "arch": {"type": "string"}, "debug": {"type": "boolean"}}}"#;
+    "version": {"type": "string", "description": "The library's version."},
+    "os": {"type": "string", "description": "The operating system."},
+    "arch": {"type": "string", "description": "The processor's architecture."},
+    "debug": {"type": "boolean", "description": "Whether this is a development build."}}}"#;
 
 const ERROR_DETAIL: &str = r#"{"type": "object", "properties": {
     "argument": {"type": "string", "description": "The name of the argument that is wrong."},
@@ -124,4 +127,6 @@ const ERROR_DETAIL: &str = r#"{"type": "object", "properties": {
     "place": {"type": ["string", "null"], "description": "Where the library has a defect."}}}"#;
 
 const PUSHED: &str = r#"{"type": "object", "properties": {
-    "Tag": {"type": "string"}, "Digest": {"type": "string"}, "Size": {"type": "integer"}}}"#;
+    "Tag": {"type": "string", "description": "The tag."},
+    "Digest": {"type": "string", "description": "The manifest's digest, sha256: and 64 hex digits."},
+    "Size": {"type": "integer", "description": "The manifest's bytes."}}}"#;

@@ -2,12 +2,13 @@
 //!
 //! - [`types`]: the types that serde reads and writes (`src/model`, and some of `ffi/src`);
 //! - [`tables`]: the members of request bodies that the API knows (`http/src/schema.rs`), which say what is refused;
-//! - [`queries`]: the query documents, by the calls that read them (`ffi/src`).
+//! - [`queries`]: the query documents, by the calls that read them (`ffi/src`), with descriptions of [`about`].
 //!
 //! A function's comment names the schema of each of its documents after "Schemas:"; [`documents`] has the list of all.
 //! A document that goes in has the members of its schema and no other. A document that comes out may get more members in a
 //! later version.
 
+mod about;
 mod documents;
 mod queries;
 mod tables;
@@ -37,13 +38,19 @@ pub fn all(top: &Path) -> Result<BTreeMap<String, String>, Box<dyn Error>> {
     let mut files = BTreeMap::new();
     for document in DOCUMENTS {
         let mut parts = types::Parts::default();
-        let schema = match document.source {
+        let mut schema = match document.source {
             Source::Type(name) => types.named(name, document.way, &mut parts)?,
             Source::Body(table, name) => tables.body(table, name, &types, &mut parts)?,
             Source::Query(function) => queries.of(function)?,
             Source::Fixed(text) => serde_json::from_str(text)?,
         };
-        let text = serde_json::to_string_pretty(&whole(document, schema, parts))? + "\n";
+        about::describe(document.name, &mut schema)?;
+        let whole = whole(document, schema, parts);
+        let bare = about::undescribed(&whole);
+        if !bare.is_empty() {
+            return Err(format!("{}: members without a description: {bare:?}", document.name).into());
+        }
+        let text = serde_json::to_string_pretty(&whole)? + "\n";
         files.insert(format!("{}.json", document.name), text);
     }
     Ok(files)

@@ -26,7 +26,7 @@ const OWN_FORM: &[(&str, &str)] = &[
     // An event with the member that coracle_events_next adds.
     (
         "SequencedEvent",
-        r##"{"allOf": [{"$ref": "#/$defs/Event"}], "type": "object", "required": ["sequence"], "properties": {"sequence": {"type": "integer", "minimum": 0}}}"##,
+        r##"{"allOf": [{"$ref": "#/$defs/Event"}], "type": "object", "required": ["sequence"], "properties": {"sequence": {"type": "integer", "minimum": 0, "description": "The number after which a later stream goes on."}}}"##,
     ),
 ];
 
@@ -233,9 +233,14 @@ impl Types {
                 Fields::Unit => json!({"type": "null"}),
             };
             let name = attributes.rename(&variant.ident.to_string());
+            let described = || {
+                let mut inner = inner.clone();
+                inner["description"] = about(&variant.attrs).into();
+                inner
+            };
             forms.push(match untagged {
                 true => inner,
-                false => json!({"type": "object", "properties": {&name: inner}, "required": [&name], "additionalProperties": false}),
+                false => json!({"type": "object", "properties": {&name: described()}, "required": [&name], "additionalProperties": false}),
             });
         }
         Ok(json!({"anyOf": forms}))
