@@ -58,8 +58,8 @@ pub use build::Context;
 pub use container::Archive;
 pub use container::StatsStream;
 pub use engine::{
-    AttachOptions, BegunStop, Changed, ContainerStop, ContainerWait, Durability, Engine, ExecWait, Io, Lease, Options,
-    Session, SessionRead, Started, UsernsRemap, host_report, version,
+    AttachOptions, BegunStop, Changed, ContainerRestart, ContainerStop, ContainerWait, Durability, Engine, ExecWait,
+    Io, Lease, Options, Session, SessionRead, Started, UsernsRemap, host_report, version,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use event::EventStream;

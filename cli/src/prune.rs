@@ -166,7 +166,7 @@ fn of_images(engine: &Engine, mut filters: Filters, all: bool) -> Result<Removed
     if all {
         filters.insert("dangling".into(), vec!["false".into()]);
     }
-    let pruned = engine.images_prune(&filters)?;
+    let pruned = engine.images_prune(&filters, None)?;
     let line = |item: RemovedImage| match item {
         RemovedImage::Untagged(name) => format!("untagged: {name}"),
         RemovedImage::Deleted(id) => format!("deleted: {id}"),
@@ -176,7 +176,7 @@ fn of_images(engine: &Engine, mut filters: Filters, all: bool) -> Result<Removed
 }
 
 fn of_networks(engine: &Engine, filters: &Filters) -> Result<Removed, Failure> {
-    Ok(Removed::new("Deleted Networks", &engine.networks_prune(filters)?.networks_deleted, 0))
+    Ok(Removed::new("Deleted Networks", &engine.networks_prune(filters, None)?.networks_deleted, 0))
 }
 
 fn of_volumes(engine: &Engine, mut filters: Filters, all: bool) -> Result<Removed, Failure> {

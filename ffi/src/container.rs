@@ -16,7 +16,7 @@ use engine::model::{
     AttachStreams, ContainerWaited, CreateBody, ListContainers, LogQuery, RemoveContainer, StatsQuery, StopContainer,
     UpdateContainer, WaitCondition,
 };
-use engine::{AttachOptions, BegunStop, ContainerStop, ContainerWait, Engine, ErrorKind, LogFormat};
+use engine::{AttachOptions, BegunStop, ContainerRestart, ContainerStop, ContainerWait, Engine, ErrorKind, LogFormat};
 use libc::c_char;
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
@@ -737,23 +737,48 @@ impl Wait for StopFirst {
     }
 }
 
+/// The end that a restart begins with; the start behind it is the rest of the call.
+struct EndBeforeStart {
+    fd: RawFd,
+    restart: Option<ContainerRestart>,
+}
+
+impl Wait for EndBeforeStart {
+    fn fd(&self) -> RawFd {
+        self.fd
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.restart.as_ref().and_then(ContainerRestart::due)
+    }
+
+    fn step(&mut self) -> Outcome<Option<Answer>> {
+        let Some(mut restart) = self.restart.take() else { return Ok(None) };
+        if restart.try_end()? {
+            return Ok(Some(Answer::then(Box::new(move |using| finish_restart(restart, using)))));
+        }
+        self.restart = Some(restart);
+        Ok(None)
+    }
+}
+
 /// The work of a restart, which takes no thread while the container ends.
 fn begin_restart(engine: Engine, id: String, how: StopContainer) -> Outcome<Work> {
     work(move |using| {
-        // The end of a container with AutoRemove is held until it runs again, which takes a thread.
-        if using.is_nonblocking()
-            && !engine.container_inspect(&id, false)?.host_config.auto_remove
-            && let BegunStop::Pending(stop) = engine.container_stop_begin_with(&id, &how, using.op())?
-        {
-            let restart = move |using: &Using| restart(&engine, &id, &how, using);
-            return Ok(Answer::later(StopFirst { stop: StopOfContainer(stop), rest: Some(Box::new(restart)) }));
+        if !using.is_nonblocking() {
+            let restarted = engine.container_restart_with(&id, &how, using.op());
+            return using.done(restarted).map(|()| Answer::done());
         }
-        restart(&engine, &id, &how, using)
+        let restart = engine.container_restart_begin(&id, &how, using.op())?;
+        match restart.fd().map(|fd| fd.as_raw_fd()) {
+            Some(fd) => Ok(Answer::later(EndBeforeStart { fd, restart: Some(restart) })),
+            None => finish_restart(restart, using),
+        }
     })
 }
 
-fn restart(engine: &Engine, id: &str, how: &StopContainer, using: &Using) -> Outcome<Answer> {
-    using.done(engine.container_restart_with(id, how, using.op())).map(|()| Answer::done())
+fn finish_restart(restart: ContainerRestart, using: &Using) -> Outcome<Answer> {
+    using.done(restart.finish(using.op())).map(|()| Answer::done())
 }
 
 /// Removes a container that was killed first.

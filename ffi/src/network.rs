@@ -226,6 +226,6 @@ pub unsafe extern "C" fn coracle_network_prune(
     call(c, Access::Change, op, Outs::none().json(out_json), err, &mut |root| {
         let filters = Query::filters_of(filters_json, "filters_json")?;
         let engine = root.engine().clone();
-        work(move |using| Answer::document(&using.done(engine.networks_prune(&filters))?))
+        work(move |using| Answer::document(&using.done(engine.networks_prune(&filters, using.op()))?))
     })
 }

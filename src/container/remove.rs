@@ -74,6 +74,7 @@ impl Remover {
         let query = ListContainers { all: true, size: true, filters: chosen, ..ListContainers::default() };
         let mut pruned = PrunedContainers::default();
         for container in self.views.list(&query)? {
+            op.map_or(Ok(()), Op::check)?;
             if !matches!(container.state.as_str(), "created" | "exited" | "dead") {
                 continue;
             }

@@ -131,6 +131,13 @@ impl Stopper {
         Ok(StopStep::Pending(Box::new(stop)))
     }
 
+    /// Says that a container with AutoRemove is not to go when it ends, until the answer is dropped; `None`: it does not go.
+    pub(crate) fn hold_end(&self, reference: &str) -> Result<Option<HeldEnd>> {
+        let found = self.finder.find(reference)?;
+        let goes = found.spec.host_config.auto_remove;
+        goes.then(|| self.register.states.locks.hold_end(found.row.slot)).transpose()
+    }
+
     /// Looks whether a stop is over; sends SIGKILL when its time has come. `None`: it is not over.
     pub(crate) fn go_on(&self, stop: &mut PendingStop) -> Result<Option<Changed>> {
         if ended(stop.waiter.answer_until(Some(Instant::now()), None))? {

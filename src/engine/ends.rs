@@ -8,6 +8,7 @@ use crate::event::EventStream;
 use crate::kernel::fd::readable;
 use crate::model::{EventQuery, StopContainer};
 use crate::op::{Changed, Op};
+use crate::store::slot_locks::HeldEnd;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -95,6 +96,77 @@ impl Engine {
             ready: readable()?,
             looked: false,
         })
+    }
+}
+
+/// The end of a container that a restart begins with: see [`Engine::container_restart_begin`].
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::StopContainer;
+///
+/// let mut restart = engine.container_restart_begin("clock", &StopContainer::default(), None)?;
+/// // A program polls for `restart.fd()` and `restart.due()` beside others, and then asks:
+/// while !restart.try_end()? {}
+/// restart.finish(None)?;
+/// # Ok::<(), coracle::Error>(())
+/// ```
+pub struct ContainerRestart {
+    engine: Engine,
+    id: String,
+    how: StopContainer,
+    /// `None`: the container does not run.
+    stop: Option<ContainerStop>,
+    /// A container with AutoRemove stays although it ends.
+    held: Option<HeldEnd>,
+}
+
+impl Engine {
+    /// Begins a restart for a program that polls: sends the stop signal to a container that runs, and does not wait for the
+    /// end. A container with AutoRemove is not removed meanwhile; if the restart is dropped, the next look at the container
+    /// removes it.
+    ///
+    /// Errors: as [`Engine::container_restart_with`], but for those of the start.
+    pub fn container_restart_begin(&self, id: &str, how: &StopContainer, op: Option<&Op>) -> Result<ContainerRestart> {
+        let held = self.0.containers.stopper.hold_end(id)?;
+        let stop = match self.container_stop_begin_with(id, how, op)? {
+            BegunStop::Pending(stop) => Some(stop),
+            BegunStop::Over(_) => None,
+        };
+        Ok(ContainerRestart { engine: self.clone(), id: id.to_owned(), how: how.clone(), stop, held })
+    }
+}
+
+impl ContainerRestart {
+    /// A descriptor that is readable (level-triggered) when [`ContainerRestart::try_end`] has something to look at; `None`:
+    /// nothing runs, and the restart can be finished.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.stop.as_ref().map(ContainerStop::fd)
+    }
+
+    /// When [`ContainerRestart::try_end`] is to be called even if nothing is readable: it sends SIGKILL then.
+    pub fn due(&self) -> Option<Instant> {
+        self.stop.as_ref().and_then(ContainerStop::due)
+    }
+
+    /// Whether the container has ended; does not wait.
+    ///
+    /// Errors: the container did not end within 30 seconds of SIGKILL.
+    pub fn try_end(&mut self) -> Result<bool> {
+        self.stop.as_mut().map_or(Ok(true), |stop| stop.try_stop().map(|stopped| stopped.is_some()))
+    }
+
+    /// Starts the container; stops it first if it has not ended.
+    ///
+    /// Errors: as [`Engine::container_restart_with`].
+    pub fn finish(self, op: Option<&Op>) -> Result<()> {
+        let done = self.engine.container_restart_with(&self.id, &self.how, op);
+        if self.held.is_some() && done.is_err() {
+            drop(self.held);
+            // The next look removes the container otherwise.
+            let _ = self.engine.0.containers.finder.reap_ended_soon(&self.id);
+        }
+        done
     }
 }
 

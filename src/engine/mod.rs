@@ -26,7 +26,7 @@ pub use crate::container::{Io, Lease};
 pub use crate::op::Changed;
 pub use crate::options::{Options, UsernsRemap};
 pub use crate::store::Durability;
-pub use ends::{BegunStop, ContainerStop, ExecWait};
+pub use ends::{BegunStop, ContainerRestart, ContainerStop, ExecWait};
 pub use report::host_report;
 pub use session::{Session, SessionRead};
 pub use system::version;

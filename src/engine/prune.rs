@@ -15,10 +15,10 @@ impl Engine {
     }
 
     /// Removes unused images: those without a name, or with the filter `dangling=false` all without a container. Other
-    /// filters: `until` (as of containers), `label`, `label!`.
-    pub fn images_prune(&self, filters: &Filters) -> Result<PrunedImages> {
+    /// filters: `until` (as of containers), `label`, `label!`. If `op` ends before the last image, none is removed.
+    pub fn images_prune(&self, filters: &Filters, op: Option<&Op>) -> Result<PrunedImages> {
         let usage = |image_id: &str| self.0.containers.register.of_image(image_id);
-        let pruned = self.with_events(|emit| self.0.images.pruner.prune(filters, &usage, emit))?;
+        let pruned = self.with_events(|emit| self.0.images.pruner.prune(filters, &usage, emit, op))?;
         self.pruned("image", pruned.space_reclaimed)?;
         Ok(pruned)
     }
@@ -32,9 +32,9 @@ impl Engine {
     }
 
     /// Removes networks that no running container is on, except for the predefined ones. Filters: `until` (as of
-    /// containers), `label`, `label!`.
-    pub fn networks_prune(&self, filters: &Filters) -> Result<PrunedNetworks> {
-        let pruned = self.0.containers.networks.creator.prune(filters)?;
+    /// containers), `label`, `label!`. Networks that were removed before `op` ends stay removed.
+    pub fn networks_prune(&self, filters: &Filters, op: Option<&Op>) -> Result<PrunedNetworks> {
+        let pruned = self.0.containers.networks.creator.prune(filters, op)?;
         self.pruned("network", 0)?;
         Ok(pruned)
     }
@@ -49,7 +49,11 @@ impl Engine {
         }
         if query.containers {
             let all = ListContainers { all: true, size: true, ..ListContainers::default() };
-            usage.containers = self.container_list(&all)?;
+            self.container_list_each(&all, |container| {
+                op.map_or(Ok(()), Op::check)?;
+                usage.containers.push(container);
+                Ok(())
+            })?;
         }
         if query.volumes {
             usage.volumes = self.0.volumes.pruner.list_with_usage(op)?;

@@ -6,6 +6,7 @@ use super::config::ImageConfig;
 use super::remove::{Removal, Usage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Filters, PruneFilter, PrunedImages, RemoveImage, bad_filter};
+use crate::op::Op;
 use crate::store::images::{self as rows, ImageRow};
 use crate::store::{Db, Flush};
 use rusqlite::Transaction;
@@ -19,11 +20,18 @@ pub(crate) struct Pruner {
 
 impl Pruner {
     /// Removes images without a name (`dangling`, the default), or all that no container uses.
-    pub(crate) fn prune(&self, filters: &Filters, usage: Usage<'_>, emit: Emit<'_>) -> Result<PrunedImages> {
+    pub(crate) fn prune(
+        &self,
+        filters: &Filters,
+        usage: Usage<'_>,
+        emit: Emit<'_>,
+        op: Option<&Op>,
+    ) -> Result<PrunedImages> {
         let filter = Filter::read(filters)?;
         let ((done, events, freed), gone) = self.db.write_to_free(Flush::Durable, |tx| {
             let mut removal = Removal::new(tx, usage, RemoveImage::default());
             for image in rows::all(tx)? {
+                op.map_or(Ok(()), Op::check)?;
                 let free = usage(&image.id)?.is_empty() && !rows::is_leased(tx, &image.id)?;
                 if free && filter.takes(tx, &image)? {
                     remove(&mut removal, tx, &image)?;

@@ -287,7 +287,7 @@ pub struct RemoveImage {
 ///
 /// ```no_run
 /// # let engine = coracle::Engine::open("/var/lib/coracle")?;
-/// let pruned = engine.images_prune(&Default::default())?;
+/// let pruned = engine.images_prune(&Default::default(), None)?;
 /// println!("{} bytes of {} images and names", pruned.space_reclaimed, pruned.images_deleted.map_or(0, |list| list.len()));
 /// # Ok::<(), coracle::Error>(())
 /// ```

@@ -28,7 +28,7 @@ pub struct PrunedVolumes {
 ///
 /// ```no_run
 /// # let engine = coracle::Engine::open("/var/lib/coracle")?;
-/// println!("{}", engine.networks_prune(&Default::default())?.networks_deleted.join(", "));
+/// println!("{}", engine.networks_prune(&Default::default(), None)?.networks_deleted.join(", "));
 /// # Ok::<(), coracle::Error>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -15,6 +15,7 @@ use super::spec::{Network, NetworkSpec, PREDEFINED, forbidden};
 use super::subnet::Subnet;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{CreateNetwork, Filters, IpamPool, NetworkCreated, PruneFilter, PrunedNetworks};
+use crate::op::Op;
 use crate::store::Flush;
 use crate::store::networks as table;
 use std::sync::Arc;
@@ -140,10 +141,11 @@ impl Creator {
 
     /// Removes the networks that no running container is on, except for the predefined ones. One that a container joins
     /// meanwhile stays.
-    pub(crate) fn prune(&self, filters: &Filters) -> Result<PrunedNetworks> {
+    pub(crate) fn prune(&self, filters: &Filters, op: Option<&Op>) -> Result<PrunedNetworks> {
         let filter = PruneFilter::read(filters)?;
         let mut pruned = PrunedNetworks::default();
         for network in self.register.all()? {
+            op.map_or(Ok(()), Op::check)?;
             if network.is_predefined() || !filter.takes(network.created_ns, &network.spec.labels) {
                 continue;
             }

@@ -39,6 +39,7 @@ impl Pruner {
         let filter = PruneFilter::read(&filters)?;
         let mut pruned = PrunedVolumes::default();
         for (row, used) in self.db.read(table::all)? {
+            op.map_or(Ok(()), Op::check)?;
             let labels = document(row.labels.as_deref())?.unwrap_or_default();
             if used || !all && !is_unnamed(&row.name) || !filter.takes(row.created_ns, &labels) {
                 continue;

@@ -601,14 +601,18 @@ static void many(coracle *engine, const char *image) {
     OK(coracle_container_remove(engine, id, 0, NULL, &err));
 }
 
-/* A restart takes no thread while the container ends, and comes to its start; a kill and a removal by force go on after it. */
-static void restarts(coracle *engine, const char *image) {
-    char id[65];
+/* A restart takes no thread while the container ends, and comes to its start; a kill and a removal by force go on after it.
+   A container that goes when it ends stays for its restart. */
+static void restarts(coracle *engine, const char *image, int goes) {
+    char id[65], json[1024];
     int32_t first = -1, second = -1;
     coracle_result result;
     coracle_io io = CORACLE_IO_INIT;
     coracle_session *session = NULL;
-    if (!create(engine, "stubborn", body(image, "trap '' TERM HUP; echo ready; while :; do sleep 0.05; done", ""), id)) return;
+    snprintf(json, sizeof json,
+             "{\"Image\":\"%s\",\"Cmd\":[\"sh\",\"-c\",\"trap '' TERM HUP; echo ready; while :; do sleep 0.05; done\"],"
+             "\"HostConfig\":{\"NetworkMode\":\"none\",\"AutoRemove\":%s}}", image, goes ? "true" : "false");
+    if (!create(engine, "stubborn", json, id)) return;
     OK(coracle_container_start(engine, id, &io, NULL, &session, &err));
     expect_text(session, "ready");
     coracle_session_free(session);
@@ -722,7 +726,8 @@ int main(int argc, char **argv) {
     lenient(argv, image);
     begun(engine, argv[3], image);
     many(engine, image);
-    restarts(engine, image);
+    restarts(engine, image, 0);
+    restarts(engine, image, 1);
     http(engine);
     serves(engine, argv[2]);
     coracle_events_free(events);

@@ -332,3 +332,30 @@ fn over_http_the_wait_has_begun_when_its_head_comes() {
     let (line, said) = whole(&served, "POST", "/containers/now/wait?condition=never", &Value::Null);
     assert_eq!((line.as_str(), &said["message"]), ("HTTP/1.1 400 Bad Request", &json!("invalid condition: \"never\"")));
 }
+
+#[test]
+fn a_restart_in_steps_keeps_the_container() {
+    let root = Root::new();
+    let script = "trap 'exit 0' TERM; echo ready; while :; do sleep 0.05; done";
+    let id = root.create("goes", body(&["sh", "-c", script], host(json!({ "AutoRemove": true }))));
+    root.start(&id);
+    root.wait_for("its trap", || root.logs(&id).out() == "ready");
+    let before = root.pid(&id);
+    let engine = &root.engine;
+    let ended = |restart: &mut coracle::ContainerRestart| {
+        coracle::Op::wait_readable(Some(&soon()), restart.fd().expect("it runs"), None).expect("the end");
+        restart.try_end().expect("an end")
+    };
+    let mut restart = engine.container_restart_begin(&id, &Default::default(), Some(&soon())).expect("begin");
+    assert!(ended(&mut restart));
+    // It has ended, and it is still there.
+    assert_eq!(root.status(&id), "exited");
+    restart.finish(Some(&soon())).expect("start");
+    assert_ne!(root.pid(&id), before);
+    // A restart that is given up leaves a container that goes.
+    root.wait_for("its trap again", || root.logs(&id).out().ends_with("ready\nready"));
+    let mut given_up = engine.container_restart_begin(&id, &Default::default(), Some(&soon())).expect("begin");
+    assert!(ended(&mut given_up));
+    drop(given_up);
+    root.wait_for("its removal", || engine.container_inspect(&id, false).is_err());
+}

@@ -220,7 +220,7 @@ fn a_build_keeps_its_base_image() {
         if message.stream.starts_with("Step 3/3") {
             tried = true;
             let filters = [("dangling".to_owned(), vec!["false".to_owned()])].into();
-            assert_eq!(root.engine.images_prune(&filters).expect("prune").images_deleted, None);
+            assert_eq!(root.engine.images_prune(&filters, None).expect("prune").images_deleted, None);
             let how = RemoveImage { force: true, ..RemoveImage::default() };
             fails(root.engine.image_remove(&id, how), ErrorKind::Conflict, "being used by a running build");
             // The image's name may be removed.

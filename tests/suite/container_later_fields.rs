@@ -188,6 +188,33 @@ fn a_limit_of_the_kernel_s_memory_is_ignored_from_1_42_on() {
     assert_eq!(ask("/v1.42/containers/since/update", json!({ "KernelMemory": 1 })), 200);
 }
 
+#[test]
+fn a_prune_whose_operation_ended_removes_nothing() {
+    let root = Root::new();
+    let create = serde_json::from_value(json!({ "Name": "idle-net" })).expect("a network");
+    root.engine.network_create(&create).expect("create");
+    root.engine.volume_create(&Default::default()).expect("create");
+    root.create("ended", body(&["true"], json!({})));
+    let ended = coracle::Op::new().expect("an operation");
+    ended.cancel();
+    let (none, op) = (Default::default(), Some(&ended));
+    let unnamed = filters(json!({ "dangling": ["false"] }));
+    let cancelled = |error: coracle::Error| assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
+    cancelled(root.engine.networks_prune(&none, op).expect_err("networks"));
+    cancelled(root.engine.volumes_prune(&none, op).expect_err("volumes"));
+    cancelled(root.engine.containers_prune(&none, op).expect_err("containers"));
+    cancelled(root.engine.images_prune(&unnamed, op).expect_err("images"));
+    root.engine.network_inspect("idle-net").expect("the network");
+    root.engine.container_inspect("ended", false).expect("the container");
+    root.engine.image_inspect("busybox").expect("the image");
+    assert_eq!(root.engine.volume_list(&Default::default()).expect("volumes").volumes.len(), 1);
+    // Without it all goes.
+    assert_eq!(root.engine.networks_prune(&none, None).expect("networks").networks_deleted, ["idle-net"]);
+    assert_eq!(root.engine.volumes_prune(&none, None).expect("volumes").volumes_deleted.len(), 1);
+    assert_eq!(root.engine.containers_prune(&none, None).expect("containers").containers_deleted.len(), 1);
+    assert!(root.engine.images_prune(&unnamed, None).expect("images").images_deleted.is_some());
+}
+
 // operation: POST /containers/prune
 // parameter: POST /containers/prune: filters
 #[test]
@@ -222,7 +249,7 @@ fn prunes_remove_what_nothing_uses() {
     assert_eq!(volumes(), ["used"]);
     // Networks that a container is on stay, and those that a filter spares.
     let spared = filters(json!({ "label!": ["kind=kept-net"] }));
-    let pruned = root.engine.networks_prune(&spared).expect("prune");
+    let pruned = root.engine.networks_prune(&spared, None).expect("prune");
     assert_eq!(pruned.networks_deleted, ["idle-net"]);
     // Containers: by age and label.
     let ended = root.create("ended", body(&["true"], json!({ "Labels": { "old": "" } })));

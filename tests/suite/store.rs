@@ -178,7 +178,7 @@ fn prune_takes_what_nothing_uses() {
     root.create("user", json!({ "Image": used, "Cmd": ["x"] }));
     let prune = |filters: Value| {
         let filters: Filters = serde_json::from_value(filters).expect("filters");
-        root.engine.images_prune(&filters)
+        root.engine.images_prune(&filters, None)
     };
     assert_eq!(prune(json!({ "until": ["1500000000"] })).expect("prune").images_deleted, None);
     let pruned = prune(json!({})).expect("prune");

@@ -19,8 +19,8 @@ pub(crate) fn containers(call: Call) -> Result<Response> {
 }
 
 pub(crate) fn images(call: Call) -> Result<Response> {
-    let pruned = call.engine().images_prune(&call.query.filters()?)?;
-    document(200, pruned)
+    let op = call.request.client.op()?;
+    document(200, call.engine().images_prune(&call.query.filters()?, op.as_ref())?)
 }
 
 pub(crate) fn volumes(call: Call) -> Result<Response> {
@@ -36,7 +36,8 @@ pub(crate) fn volumes(call: Call) -> Result<Response> {
 }
 
 pub(crate) fn networks(call: Call) -> Result<Response> {
-    document(200, call.engine().networks_prune(&call.query.filters()?)?)
+    let op = call.request.client.op()?;
+    document(200, call.engine().networks_prune(&call.query.filters()?, op.as_ref())?)
 }
 
 /// The results of a build's steps are images here: a prune of images removes them.
