@@ -77,9 +77,29 @@ pub fn bytes(text: &str) -> Option<i64> {
     (bytes.is_finite() && bytes.abs() < 9e18).then_some(bytes as i64)
 }
 
+/// Bytes as `1.2MiB`: multiples of 1024, four significant digits.
+pub fn binary(bytes: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let (mut value, mut unit) = (bytes as f64, 0);
+    while value >= 1024.0 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let digits = if unit == 0 || value >= 1000.0 { 0 } else { 3 - (value.max(1.0).log10() as usize) };
+    let text = format!("{value:.digits$}");
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text}{}", units[unit])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[test]
+    fn sizes_in_binary() {
+        let texts = [0, 1023, 1536, 10 << 20, 1_234_567_890].map(binary);
+        assert_eq!(texts, ["0B", "1023B", "1.5KiB", "10MiB", "1.15GiB"]);
+    }
+
     #[test]
     fn sizes() {
         assert_eq!((size(0).as_str(), size(999).as_str(), size(1234).as_str()), ("0B", "999B", "1.23kB"));

@@ -3,6 +3,7 @@
 use crate::args::{Flag, Parsed};
 use crate::containers::filters;
 use crate::format::{cut, precise, short, size};
+use crate::listing::filled;
 use crate::listing::{Listing, row};
 use crate::template::Subject;
 use crate::{Entry, Failure, Globals, Outcome, emit, terminal, time};
@@ -53,6 +54,11 @@ const SAVE: &[Flag] = &[
 const VERIFY: &[Flag] = &[
     Flag::switch(&["repair"], "repair what can be, fetching it again where it came from"),
     Flag::switch(&["quiet", "q"], "print only what is damaged"),
+    Flag::value(
+        &["format"],
+        "FORMAT",
+        "the report as json (one line), or by a template: {{.Layers}}, {{json .Damage}}",
+    ),
 ];
 const IMPORT: &[Flag] = &[
     Flag::value(&["message", "m"], "TEXT", "comment in the history"),
@@ -224,14 +230,21 @@ fn verify(globals: &Globals, parsed: &Parsed) -> Outcome {
     if request.repair {
         request.auths = crate::registry::all_credentials(&engine)?;
     }
+    let format = parsed.last("format");
     let quiet = parsed.has("quiet");
     let mut progress = |message: Progress| {
-        if quiet && message.status == "ok" {
+        if format.is_some() || quiet && message.status == "ok" {
             return Ok(());
         }
         print_stream(&format!("{}: {}\n", message.id, message.status))
     };
     let report = engine.verify(&request, &mut progress, None)?;
+    let left = report.damage.iter().filter(|damage| !damage.repaired).count();
+    let code = u8::from(left != 0);
+    if let Some(format) = format {
+        let document = serde_json::to_value(&report).map_err(|e| Failure::Here(e.to_string()))?;
+        return emit(&format!("{}\n", filled(format, &document)?)).map(|()| code);
+    }
     for damage in &report.damage {
         let part = match damage.part {
             DamagedPart::Database => "database",
@@ -241,9 +254,8 @@ fn verify(globals: &Globals, parsed: &Parsed) -> Outcome {
         let state = if damage.repaired { "repaired" } else { "damaged" };
         emit(&format!("{state}: {part} {} of {}: {}\n", damage.id, damage.images.join(", "), damage.reason))?;
     }
-    let left = report.damage.iter().filter(|damage| !damage.repaired).count();
     emit(&format!("{} layers, {} images, {left} damaged\n", report.layers, report.images))?;
-    Ok(if left == 0 { 0 } else { 1 })
+    Ok(code)
 }
 
 fn removed(item: &RemovedImage) -> String {

@@ -17,6 +17,7 @@ mod commands;
 mod completion;
 mod containers;
 mod create;
+mod described;
 mod events;
 mod exec;
 mod files;

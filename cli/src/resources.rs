@@ -2,7 +2,7 @@
 
 use crate::args::{Command, Flag, Parsed};
 use crate::create::{LIMITS, resources, restart_policy};
-use crate::format::{short, size};
+use crate::format::{binary, short, size};
 use crate::listing::{Listing, row};
 use crate::template::Subject;
 use crate::{Entry, Failure, Globals, Outcome, each, emit, terminal};
@@ -172,29 +172,9 @@ fn decimal(bytes: u64) -> String {
     size(i64::try_from(bytes).unwrap_or(i64::MAX))
 }
 
-/// Bytes as `1.2MiB`: multiples of 1024, four significant digits.
-fn binary(bytes: u64) -> String {
-    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    let (mut value, mut unit) = (bytes as f64, 0);
-    while value >= 1024.0 && unit + 1 < units.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    let digits = if unit == 0 || value >= 1000.0 { 0 } else { 3 - (value.max(1.0).log10() as usize) };
-    let text = format!("{value:.digits$}");
-    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
-    format!("{text}{}", units[unit])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_in_binary() {
-        let texts = [0, 1023, 1536, 10 << 20, 1_234_567_890].map(binary);
-        assert_eq!(texts, ["0B", "1023B", "1.5KiB", "10MiB", "1.15GiB"]);
-    }
 
     #[test]
     fn percentages_are_of_what_happened_between() {

@@ -2,7 +2,7 @@
 
 use crate::args::{Flag, Parsed};
 use crate::listing::filled;
-use crate::{Entry, Failure, Globals, Outcome, emit};
+use crate::{Entry, Failure, Globals, Outcome, described, emit};
 use serde_json::{Value, json};
 
 pub const ENTRIES: &[Entry] = &[
@@ -21,14 +21,26 @@ fn info(globals: &Globals, parsed: &Parsed) -> Outcome {
     let info = document(&globals.engine()?.info()?)?;
     match parsed.last("format") {
         Some(format) => emit(&format!("{}\n", filled(format, &info)?)).map(|()| 0),
-        None => lines(&info),
+        None => {
+            emit(&described::info(&info))?;
+            // As docker does, beside the output.
+            info["Warnings"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str)
+                .for_each(|text| complain!("{text}"));
+            Ok(0)
+        }
     }
 }
 
 /// Templates may also name the parts `Client` and `Server` of docker's document: here both are the library.
 fn version(_: &Globals, parsed: &Parsed) -> Outcome {
     let version = document(&coracle::version())?;
-    let Some(format) = parsed.last("format") else { return lines(&version) };
+    let Some(format) = parsed.last("format") else {
+        return emit(&described::version(&version)).map(|()| 0);
+    };
     let mut whole = version.clone();
     if let Some(fields) = whole.as_object_mut() {
         let mut client = version.clone();
@@ -38,18 +50,4 @@ fn version(_: &Globals, parsed: &Parsed) -> Outcome {
         fields.insert("Server".into(), version);
     }
     emit(&format!("{}\n", filled(format, &whole)?)).map(|()| 0)
-}
-
-/// One line for each field that has a value.
-fn lines(value: &Value) -> Outcome {
-    let mut text = String::new();
-    for (key, value) in value.as_object().into_iter().flatten() {
-        match value {
-            Value::Null => {}
-            Value::String(value) if value.is_empty() => {}
-            Value::String(value) => text.push_str(&format!("{key}: {value}\n")),
-            value => text.push_str(&format!("{key}: {value}\n")),
-        }
-    }
-    emit(&text).map(|()| 0)
 }

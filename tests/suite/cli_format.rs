@@ -1,6 +1,6 @@
 //! `--format`, lists and disk usage of the command, beside docker's own command on the same root (by `coracle serve`).
 
-use super::cli::{failed, ok};
+use super::cli::{coracle, failed, ok};
 use crate::docker_cli::Served;
 use crate::support::dockerd::tool;
 use crate::support::*;
@@ -198,6 +198,59 @@ fn json_rows_have_docker_s_fields() {
     assert_eq!(version["Server"]["Version"], version["Version"]);
     assert_eq!(ok(&served.root, &["version", "-f", "{{.Client.Version}}"]), env!("CARGO_PKG_VERSION"));
     ok(&served.root, &["rm", "-f", "liner"]);
+}
+
+/// Lines of `docker info` about parts that this engine does not have, or that the HTTP interface words for docker's clients.
+const NOT_IN_INFO: &[&str] = &[
+    "Server Version",
+    "Runtimes",
+    "Default Runtime",
+    "Init Binary",
+    "containerd version",
+    "runc version",
+    "init version",
+    "Debug Mode",
+    "Experimental",
+];
+
+#[test]
+fn info_has_the_lines_of_docker() {
+    let served = furnished();
+    let theirs = docker(&served, &["info"]);
+    let theirs = theirs.split_once("Server:\n").expect("the part of the server").1;
+    let ours = ok(&served.root, &["info"]);
+    let ours: Vec<&str> = ours.lines().collect();
+    for line in theirs.lines().map(|line| line.strip_prefix(' ').unwrap_or(line)).filter(|line| !line.trim().is_empty())
+    {
+        let name = line.split(':').next().unwrap_or_default();
+        let is_there = ours.contains(&line.trim_end());
+        assert_eq!(is_there, !NOT_IN_INFO.contains(&name), "{line:?} in {ours:?}");
+    }
+    // Warnings go where they do not disturb a program that reads the output.
+    let words = ["info", "--format", "{{json .Warnings}}"];
+    let warnings: Vec<String> = serde_json::from_str(&ok(&served.root, &words)).expect("a list");
+    let output = coracle(&served.root.dir).arg("info").output().expect("run coracle");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!warnings.is_empty() && warnings.iter().all(|warning| told.contains(warning)), "{told}");
+}
+
+#[test]
+fn version_is_made_for_people() {
+    let root = Root::new();
+    let text = ok(&root, &["version"]);
+    let expected = format!(
+        "Coracle:\n Version:          {}\n API version:      1.24 (minimum version 1.18)",
+        env!("CARGO_PKG_VERSION")
+    );
+    assert!(text.starts_with(&expected) && text.contains(" OS/Arch:          linux/"), "{text}");
+}
+
+#[test]
+fn a_verification_reports_as_a_document() {
+    let root = Root::new();
+    let report: Value = serde_json::from_str(&ok(&root, &["verify", "--format", "json"])).expect("one document alone");
+    assert_eq!((&report["Images"], &report["Damage"]), (&serde_json::json!(1), &serde_json::json!([])));
+    assert_eq!(ok(&root, &["verify", "--format", "{{.Images}} of {{len .Damage}}"]), "1 of 0");
 }
 
 #[test]
