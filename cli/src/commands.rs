@@ -166,6 +166,34 @@ pub fn find(words: &[String]) -> Found<'_> {
     }
 }
 
+/// Docker's commands that are not here, each with the reason or the way around.
+const ABSENT: &[(&str, &str)] = &[
+    ("builder", "layers of builds are images: coracle image prune removes them"),
+    ("buildx", "coracle build reads build files; docker buildx works with coracle serve"),
+    ("checkpoint", "processes are not saved to disk"),
+    ("compose", "docker compose works with coracle serve"),
+    ("config", SWARM),
+    ("context", "--root names the root; docker's contexts can name the socket of coracle serve"),
+    ("manifest", "coracle has no lists of manifests"),
+    ("node", SWARM),
+    ("plugin", "plugins are found in the directories of --plugin-dir"),
+    ("secret", SWARM),
+    ("service", SWARM),
+    ("stack", SWARM),
+    ("swarm", SWARM),
+    ("trust", "signatures of images are not checked"),
+];
+const SWARM: &str = "coracle has no swarm mode";
+
+/// Why a word is not a command.
+pub fn absence(name: &str) -> String {
+    let first = name.split(' ').next().unwrap_or_default();
+    match ABSENT.iter().find(|(absent, _)| *absent == first) {
+        Some((_, why)) => format!("'{first}' is a command of docker alone: {why}"),
+        None => format!("'{name}' is not a command"),
+    }
+}
+
 /// Whether commands of two words begin with this one.
 fn is_noun(word: &str) -> bool {
     names().any(|(name, _)| name.split_once(' ').is_some_and(|(noun, _)| noun == word))

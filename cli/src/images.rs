@@ -121,9 +121,9 @@ fn images(globals: &Globals, parsed: &Parsed) -> Outcome {
     let list = globals.engine()?.image_list(&query)?;
     let whole = parsed.has("no-trunc");
     if parsed.has("quiet") {
-        let mut ids: Vec<String> = list.iter().map(|image| id(image, whole)).collect();
-        ids.dedup();
-        return emit(&ids.iter().map(|id| format!("{id}\n")).collect::<String>()).map(|()| 0);
+        // As docker: a line for each row of the table.
+        let lines = list.iter().map(|image| format!("{}\n", id(image, whole)).repeat(subjects(image, whole).len()));
+        return emit(&lines.collect::<String>()).map(|()| 0);
     }
     let rows: Vec<Subject> = list.iter().flat_map(|image| subjects(image, whole)).collect();
     let listing = if parsed.has("digests") { WITH_DIGESTS } else { IMAGES };

@@ -286,7 +286,7 @@ fn dispatch(words: Vec<String>) -> (String, Outcome) {
             let asked = asks_for_help || rest.iter().any(|word| word == "--help" || word == "-h");
             return (noun.to_owned(), unasked_help(&commands::help_of_noun(noun), asked));
         }
-        Found::Nothing(name) => return (String::new(), Err(Failure::Usage(format!("'{name}' is not a command")))),
+        Found::Nothing(name) => return (String::new(), Err(Failure::Usage(commands::absence(&name)))),
     };
     if asks_for_help {
         return (String::new(), emit(&entry.command.help(&commands::other_names(entry.command.name))).map(|()| 0));
