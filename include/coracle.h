@@ -944,7 +944,7 @@ coracle_status coracle_container_list(coracle *c, const char *query_json, char *
 /**
  * Describes one container in full.
  *
- * id: name, id, or the beginning of an id that no other container has; so in every function. with_size: other than 0: the
+ * id: name, id, or the beginning of an id that no other container has. Every function takes such an id. with_size: other than 0: the
  * document has "SizeRw" and "SizeRootFs". *out_json: the document of GET /containers/{id}/json; free it with coracle_free.
  *
  * Schemas: out_json container.
@@ -1530,7 +1530,7 @@ coracle_status coracle_image_list(coracle *c, const char *query_json, char **out
 /**
  * Describes one image in full.
  *
- * ref: name, id, digest, or the beginning of an id that no other image has; so in every function. *out_json: the document of
+ * ref: name, id, digest, or the beginning of an id that no other image has. Every function takes such a ref. *out_json: the document of
  * GET /images/{name}/json; free it with coracle_free.
  *
  * Schemas: out_json image.

@@ -104,7 +104,7 @@ pub unsafe extern "C" fn coracle_container_create(
 
 /// Describes one container in full.
 ///
-/// id: name, id, or the beginning of an id that no other container has; so in every function. with_size: other than 0: the
+/// id: name, id, or the beginning of an id that no other container has. Every function takes such an id. with_size: other than 0: the
 /// document has "SizeRw" and "SizeRootFs". *out_json: the document of GET /containers/{id}/json; free it with coracle_free.
 ///
 /// Schemas: out_json container.

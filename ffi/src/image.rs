@@ -274,7 +274,7 @@ pub unsafe extern "C" fn coracle_image_prune(
 
 /// Describes one image in full.
 ///
-/// ref: name, id, digest, or the beginning of an id that no other image has; so in every function. *out_json: the document of
+/// ref: name, id, digest, or the beginning of an id that no other image has. Every function takes such a ref. *out_json: the document of
 /// GET /images/{name}/json; free it with coracle_free.
 ///
 /// Schemas: out_json image.
