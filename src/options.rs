@@ -36,8 +36,8 @@ pub struct Options {
     /// Options of the default log driver.
     pub log_options: StringMap,
     /// A thread of the engine delivers the logs of the root's containers whose log drivers deliver (`syslog`, `gelf`,
-    /// `fluentd`, `journald`), also those of containers that other programs started. One program of a root does at a time.
-    /// Lines wait in the containers' logs as long as no program does. Default false; `coracle serve` sets it.
+    /// `fluentd`, `journald`), also those of containers that other programs started. One program of a root delivers at a time.
+    /// Lines wait in the containers' logs as long as no program delivers. Default false; `coracle serve` sets it.
     pub ship_logs: bool,
     /// The control group above those of containers that name none; default `/coracle`.
     pub cgroup_parent: String,
