@@ -34,7 +34,7 @@ pub(super) fn stage(building: &Building<'_>, input: &mut dyn Read, op: Option<&O
 pub(super) fn stage_directory(building: &Building<'_>, from: &OwnedFd, op: Option<&Op>) -> Result<Rc<OwnedFd>> {
     let (_, stage) = building.directory()?;
     let patterns = ignored(from)?;
-    let copier = Copier { owner: Some((0, 0)), mode: None, op };
+    let copier = Copier { owner: Some((0, 0)), mode: None, excluded: &Patterns::default(), op };
     copy(from.as_fd(), stage.dir.as_fd(), &copier, &patterns)?;
     Ok(Rc::new(stage.dir))
 }

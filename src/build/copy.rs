@@ -5,9 +5,9 @@ use super::files::{Copier, ROOT, make_dirs, open_dir, open_file, resolve, split,
 use super::job::Job;
 #[cfg(feature = "registry")]
 use super::remote::download;
-use super::sources::{Source, SourceFile, hash_of, own_file, owner};
+use super::sources::{Source, SourceFile, hash_of, hash_with_paths, own_file, owner};
 use super::state::{Finished, State};
-use crate::buildfile::{Copy, Heredoc};
+use crate::buildfile::{Copy, Heredoc, Patterns};
 use crate::container::extract;
 use crate::error::{Error, Result};
 use crate::image::archive_reader::{Room, TarReader, Unrecorded, decompressed};
@@ -29,7 +29,8 @@ impl Sources<'_, '_> {
         let word = if is_add { "ADD" } else { "COPY" };
         // Files from an image keep their owners, unless another is named.
         let keeps_owner = !copy.from.is_empty() && copy.chown.is_empty();
-        let all = self.all(copy, is_add, keeps_owner)?;
+        let excluded = Patterns::of_flags(&copy.excluded).map_err(|error| error.context(word))?;
+        let all = self.all(copy, is_add, keeps_owner, &excluded)?;
         if all.len() > 1 && !copy.destination.ends_with('/') {
             return Err(Error::invalid(format!(
                 "When using {word} with more than one source file, the destination must be a directory and end with a /"
@@ -41,7 +42,14 @@ impl Sources<'_, '_> {
                 comment.push_str(&format!("--{flag}={value}"));
             }
         }
-        let comment = format!("{}{} in {} ", comment, hash_of(&all), copy.destination);
+        // Two flags that change the layer of the same files.
+        for (flag, is_set) in [("parents", copy.parents), ("link", copy.link)] {
+            if is_set {
+                comment.push_str(&format!("--{flag} "));
+            }
+        }
+        let hash = if copy.parents { hash_with_paths(&all) } else { hash_of(&all) };
+        let comment = format!("{}{} in {} ", comment, hash, copy.destination);
         let config = state.nop_in_one(&comment);
         if self.job.probe(state, &config)? {
             return Ok(());
@@ -58,15 +66,21 @@ impl Sources<'_, '_> {
                         .map_err(|error| error.context("unable to convert uid/gid chown string to host mapping"))?,
                 ),
             };
-            let copier = Copier { owner, mode, op };
+            let copier = Copier { owner, mode, excluded: &excluded, op };
             let unpack = is_add.then_some(room);
-            let each = all.iter().try_for_each(|found| put(root, &destination, found, &copier, unpack));
+            if copy.link {
+                passes_no_link(root, &destination)?;
+            }
+            let each = all.iter().try_for_each(|found| {
+                let place = if copy.parents { below(&destination, found)? } else { destination.clone() };
+                put(root, &place, found, &copier, unpack)
+            });
             each.map_err(|error| error.context("failed to copy files"))
         })?;
         self.job.commit(state, config, "", layer)
     }
 
-    fn all(&mut self, copy: &Copy, is_add: bool, owners: bool) -> Result<Vec<SourceFile>> {
+    fn all(&mut self, copy: &Copy, is_add: bool, owners: bool, excluded: &Patterns) -> Result<Vec<SourceFile>> {
         let failed = |error: Error| error.context(if is_add { "ADD failed" } else { "COPY failed" });
         let from = match copy.from.as_str() {
             "" => self.context.cloned(),
@@ -77,13 +91,16 @@ impl Sources<'_, '_> {
         for source in &copy.sources {
             if is_url(source) {
                 match is_add {
-                    true => all.push(download(self.job, source, &copy.destination).map_err(failed)?),
+                    true => all.push(download(self.job, source, copy).map_err(failed)?),
                     false => return Err(failed(Error::invalid("source can't be a URL for COPY"))),
                 }
                 continue;
             }
+            if !copy.checksum.is_empty() {
+                return Err(failed(Error::invalid(format!("--checksum is of downloads alone: {source} is not a URL"))));
+            }
             let root = from.clone().ok_or_else(|| failed(Error::invalid("missing build context")))?;
-            all.extend(Source { root, is_context, owners, op: self.job.op }.find(source).map_err(failed)?);
+            all.extend(Source { root, is_context, owners, excluded, op: self.job.op }.find(source).map_err(failed)?);
         }
         for doc in &copy.documents {
             all.push(self.document(doc)?);
@@ -131,6 +148,26 @@ impl Sources<'_, '_> {
         tree::chmod_fd(file.as_fd(), 0o644)?;
         tree::utime_fd(file.as_fd(), tree::Time::default())?;
         own_file(stage.dir, &doc.name, "document", self.job.op)
+    }
+}
+
+/// The destination of a source that keeps the directories above it.
+fn below(destination: &str, found: &SourceFile) -> Result<String> {
+    let real = resolve(&found.root, &found.path)?;
+    let is_dir = stat(&found.root, &real)?.is_some_and(|there| there.is_dir());
+    let kept = if is_dir { found.path.as_str() } else { split(&found.path).0 };
+    Ok(format!("{}/{}/", destination.trim_end_matches('/'), kept.trim_matches('/')))
+}
+
+/// BuildKit makes the layer of `--link` without the image below, so that a link there is not followed, but replaced. Here
+/// the layer is made on that image.
+///
+/// Errors: the destination passes a link.
+fn passes_no_link(root: &OwnedFd, destination: &str) -> Result<()> {
+    let written = crate::container::spec::clean(destination);
+    match resolve(root, destination)? == written {
+        true => Ok(()),
+        false => Err(Error::unsupported(format!("--link: a link of the image is on the way to {destination}"))),
     }
 }
 
@@ -207,7 +244,7 @@ fn is_url(text: &str) -> bool {
 }
 
 #[cfg(not(feature = "registry"))]
-fn download(_: &mut Job<'_>, _: &str, _: &str) -> Result<SourceFile> {
+fn download(_: &mut Job<'_>, _: &str, _: &Copy) -> Result<SourceFile> {
     Err(Error::unsupported("a URL: this build of the library has no HTTP client (feature \"registry\")"))
 }
 

@@ -1,6 +1,7 @@
 //! Copying files into an image's tree, as COPY and ADD do: by directory descriptors, below their roots, whatever links
 //! say.
 
+use crate::buildfile::Patterns;
 use crate::container::Wanted;
 use crate::error::{Error, Result};
 use crate::kernel::path::{BENEATH_NO_LINKS, IN_ROOT, openat2};
@@ -104,6 +105,8 @@ pub(super) struct Copier<'a> {
     pub(super) owner: Option<Owner>,
     /// Permissions of the copies; absent: those of the originals.
     pub(super) mode: Option<u32>,
+    /// Files of a directory that are left out, by their paths in it.
+    pub(super) excluded: &'a Patterns,
     pub(super) op: Option<&'a Op>,
 }
 
@@ -127,6 +130,9 @@ impl Copier<'_> {
             let Some(stat) = walk.stat()? else { continue };
             let (name, place) = (walk.name(), made.here()?);
             check_path(walk.path())?;
+            if self.excluded.ignores(&String::from_utf8_lossy(walk.path())) {
+                continue;
+            }
             if stat.is_dir() {
                 let Some(inner) = walk.open()? else { continue };
                 make_way(place, name, true)?;

@@ -3,9 +3,10 @@
 use super::job::Job;
 use super::sources::{SourceFile, own_file};
 use super::{Context, context, repository};
+use crate::buildfile::Copy;
 use crate::error::{Error, Result};
 use crate::git::Remote;
-use crate::image::{ProgressReader, ProgressSender, Reference, beside};
+use crate::image::{Digest, Hasher, ProgressReader, ProgressSender, Reference, beside};
 use crate::kernel::tree::{self, Time};
 use crate::model::PullImage;
 use crate::registry::{Download, Transport, auth_for, unescape, without_secrets};
@@ -39,11 +40,12 @@ pub(super) fn pull(job: &mut Job<'_>, name: &str) -> Result<()> {
 }
 
 /// Downloads a source of ADD.
-pub(super) fn download(job: &mut Job<'_>, url: &str, destination: &str) -> Result<SourceFile> {
+pub(super) fn download(job: &mut Job<'_>, url: &str, copy: &Copy) -> Result<SourceFile> {
+    let wanted = (!copy.checksum.is_empty()).then(|| Digest::parse(&copy.checksum, "--checksum")).transpose()?;
     let transport = Download::transport(&job.shop.options.registry);
     let mut download = started(job, url, &transport)?;
     let named = name(url, download.header("content-disposition"));
-    if named.is_none() && destination.ends_with('/') {
+    if named.is_none() && copy.destination.ends_with('/') {
         return Err(Error::invalid(format!("cannot determine filename for source {}", without_secrets(url))));
     }
     let named = named.unwrap_or_else(|| UNNAMED.into());
@@ -51,12 +53,36 @@ pub(super) fn download(job: &mut Job<'_>, url: &str, destination: &str) -> Resul
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
     let mut file = File::from(tree::open_at(stage.dir.as_fd(), &named, flags, 0o600)?);
     let seconds = download.header("last-modified").and_then(http_date).unwrap_or(0);
-    take(job, &transport, &mut download, &mut file, "Downloading", u64::MAX)?;
+    let mut hashed = Hashed { file: &mut file, hasher: Hasher::new() };
+    take(job, &transport, &mut download, &mut hashed, "Downloading", u64::MAX)?;
     job.out.line("\n")?;
+    let found = hashed.hasher.finish();
+    if let Some(wanted) = wanted.filter(|wanted| *wanted != found) {
+        let url = without_secrets(url);
+        return Err(Error::invalid(format!("digest mismatch for {url}: {found} (expected: {wanted})")));
+    }
     tree::chmod_fd(file.as_fd(), 0o600)?;
     tree::utime_fd(file.as_fd(), Time { seconds, nanos: 0 })?;
     drop(file);
     own_file(stage.dir, &named, "url", job.op)
+}
+
+/// A file, and the digest of the bytes that were written to it.
+struct Hashed<'a> {
+    file: &'a mut File,
+    hasher: Hasher,
+}
+
+impl Write for Hashed<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.hasher.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.flush()
+    }
 }
 
 /// Asks a server. It may be slow: the operation's end is heard meanwhile.

@@ -1,7 +1,7 @@
 //! Sources of COPY and ADD: the files that a pattern selects, and their digest.
 
 use super::files::{Owner, attributes, open_dir, open_file, resolve, split, stat};
-use crate::buildfile::glob;
+use crate::buildfile::{Patterns, glob};
 use crate::error::{Error, Result};
 use crate::image::Hasher;
 use crate::kernel::path::{BENEATH_NO_LINKS, openat2};
@@ -30,6 +30,8 @@ pub(super) struct Source<'a> {
     pub(super) is_context: bool,
     /// Owners come along, so they count.
     pub(super) owners: bool,
+    /// Files that are left out: of a directory by their paths in it, else by the name.
+    pub(super) excluded: &'a Patterns,
     pub(super) op: Option<&'a Op>,
 }
 
@@ -46,6 +48,7 @@ impl Source<'_> {
         }
         let mut matches = Vec::new();
         self.matching(path, &mut matches)?;
+        matches.retain(|path| !self.excluded.ignores(split(path).1));
         matches.iter().map(|path| self.one(path)).collect()
     }
 
@@ -105,6 +108,9 @@ impl Source<'_> {
             }
             let Some(stat) = walk.stat()? else { continue };
             check_path(walk.path())?;
+            if self.excluded.ignores(&String::from_utf8_lossy(walk.path())) {
+                continue;
+            }
             let path = [b"/", walk.path()].concat();
             self.object(walk.dir()?, walk.name(), &path, &stat, hasher)?;
             if stat.is_dir()
@@ -167,6 +173,13 @@ pub(super) fn hash_of(all: &[SourceFile]) -> String {
     format!("multi:{}", hasher.finish().hex())
 }
 
+/// One digest of all sources that keep the directories above them: their paths count.
+pub(super) fn hash_with_paths(all: &[SourceFile]) -> String {
+    let mut hasher = Hasher::new();
+    all.iter().for_each(|found| hasher.update(format!("{}\0{}\0", found.path, found.hash).as_bytes()));
+    format!("multi:{}", hasher.finish().hex())
+}
+
 /// Whether a path, by its words alone, is above where it begins.
 fn leaves(path: &str) -> bool {
     let mut depth = 0;
@@ -225,7 +238,8 @@ fn id_of(root: &OwnedFd, name: &str, file: &str, what: &str) -> Result<u32> {
 
 /// A file of the build's own as a source; `kind`: where it is from.
 pub(super) fn own_file(root: OwnedFd, name: &str, kind: &str, op: Option<&Op>) -> Result<SourceFile> {
-    let from = Source { root: Rc::new(root), is_context: false, owners: false, op };
+    let excluded = &Patterns::default();
+    let from = Source { root: Rc::new(root), is_context: false, owners: false, excluded, op };
     let mut one = from.one(name)?;
     // ADD unpacks the same file where the context has it: that is another step.
     let mut hasher = Hasher::new();

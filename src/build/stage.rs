@@ -153,6 +153,8 @@ impl Build<'_> {
         copy.sources = self.variables.all_put_in(seen, &copy.sources)?;
         copy.destination = self.variables.put_in(seen, &copy.destination)?;
         copy.chown = self.variables.put_in(seen, &copy.chown)?;
+        copy.checksum = self.variables.put_in(seen, &copy.checksum)?;
+        copy.excluded = self.variables.all_put_in(seen, &copy.excluded)?;
         for doc in copy.documents.iter_mut().filter(|doc| doc.expand) {
             // Line by line would be the same: quotes mean nothing in a document.
             doc.content = self.variables.expand_document(&doc.content, &seen.env, &seen.args)?;

@@ -36,6 +36,17 @@ impl Patterns {
         Ok(Patterns(patterns))
     }
 
+    /// Reads the patterns of flags, which take nothing back.
+    ///
+    /// Errors: a pattern is malformed, or takes back what another one excludes.
+    pub(crate) fn of_flags(texts: &[String]) -> Result<Patterns> {
+        let patterns = Patterns(texts.iter().map(|text| Pattern::parse(text)).collect::<Result<_>>()?);
+        match patterns.has_exceptions() {
+            true => Err(Error::unsupported("--exclude: a pattern that begins with ! is not supported")),
+            false => Ok(patterns),
+        }
+    }
+
     /// Whether some pattern takes back what another ignores: then ignored directories must be looked into.
     pub(crate) fn has_exceptions(&self) -> bool {
         self.0.iter().any(|pattern| pattern.keep)

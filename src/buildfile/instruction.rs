@@ -72,6 +72,14 @@ pub(crate) struct Copy {
     pub(crate) chown: String,
     /// Octal digits; may be empty.
     pub(crate) chmod: String,
+    /// ADD: the digest that a download must have; may be empty.
+    pub(crate) checksum: String,
+    /// Files that are left out, as patterns of an ignore file.
+    pub(crate) excluded: Vec<String>,
+    /// Sources keep the directories above them.
+    pub(crate) parents: bool,
+    /// The layer holds apart from the image below: no link of that image is on the way to the destination.
+    pub(crate) link: bool,
     /// Sources that stand in the build file.
     pub(crate) documents: Vec<Heredoc>,
 }
@@ -382,7 +390,10 @@ impl Node<'_> {
 
     fn copy(mut self) -> Result<Instruction> {
         let is_add = self.word == "ADD";
-        let known: &[&str] = if is_add { &["chown", "chmod"] } else { &["chown", "from", "chmod"] };
+        let known: &[&str] = match is_add {
+            true => &["chown", "chmod", "checksum", "exclude", "link"],
+            false => &["chown", "from", "chmod", "exclude", "link", "parents"],
+        };
         if self.args.len() < 2 {
             return Err(Error::invalid(format!(
                 "{} requires at least two arguments, but only one was provided. Destination could not be determined",
@@ -412,6 +423,10 @@ impl Node<'_> {
             from: flags.take("from"),
             chown: flags.take("chown"),
             chmod: flags.take("chmod"),
+            checksum: flags.take("checksum"),
+            excluded: flags.take_all("exclude"),
+            parents: flags.is_set("parents")?,
+            link: flags.is_set("link")?,
             documents,
         };
         Ok(if is_add { Instruction::Add(copy) } else { Instruction::Copy(copy) })
@@ -470,6 +485,11 @@ fn interval(flags: &mut Flags, name: &str) -> Result<i64> {
 struct Flags(Vec<(String, String)>);
 
 impl Flags {
+    /// The flags that need no value.
+    const SWITCHES: [&str; 2] = ["link", "parents"];
+    /// The flag that may come several times.
+    const REPEATED: &str = "exclude";
+
     /// Errors: one that the instruction does not know, that comes twice, or that has no value.
     pub(crate) fn read(words: &[String], known: &[&str]) -> Result<Flags> {
         let mut flags = Vec::<(String, String)>::new();
@@ -479,9 +499,10 @@ impl Flags {
             if !known.contains(&name) {
                 return Err(Error::invalid(format!("Unknown flag: {name}")));
             }
-            if flags.iter().any(|(have, _)| have == name) {
+            if name != Flags::REPEATED && flags.iter().any(|(have, _)| have == name) {
                 return Err(Error::invalid(format!("Duplicate flag specified: {name}")));
             }
+            let value = value.or_else(|| Flags::SWITCHES.contains(&name).then_some("true"));
             let value = value.ok_or_else(|| Error::invalid(format!("Missing a value on flag: {name}")))?;
             flags.push((name.into(), value.into()));
         }
@@ -500,6 +521,21 @@ impl Flags {
             }
         }
         Flags::read(words, &[]).map(|_| None)
+    }
+
+    /// All values of a flag.
+    fn take_all(&mut self, name: &str) -> Vec<String> {
+        let is_it = |flag: &mut (String, String)| flag.0 == name;
+        self.0.extract_if(.., is_it).map(|(_, value)| value).collect()
+    }
+
+    /// Whether a flag is set. Errors: its value is neither true nor false.
+    fn is_set(&mut self, name: &str) -> Result<bool> {
+        match self.take(name).as_str() {
+            "" | "false" => Ok(false),
+            "true" => Ok(true),
+            other => Err(Error::invalid(format!("expecting boolean value for flag {name}, not: {other}"))),
+        }
     }
 
     /// A flag's value; empty where it is not there.

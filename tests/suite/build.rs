@@ -398,6 +398,75 @@ fn a_build_refuses_impossible_requests() {
     assert_eq!(sh(&root, &id, "stat -c %a:%u /f"), "4755:1");
 }
 
+/// Flags of today's build files.
+#[test]
+fn sources_are_left_out_and_keep_the_directories_above_them() {
+    let root = Root::new();
+    let files = |file: &str| {
+        context(file)
+            .dir("d")
+            .dir("d/deep")
+            .file("a.txt", b"a")
+            .file("b.md", b"b")
+            .file("d/c.txt", b"c")
+            .file("d/deep/e.txt", b"e")
+    };
+    let listed = |id: &str, dir: &str| sh(&root, id, &format!("cd {dir} && find . -type f | sort | tr '\\n' ' '"));
+    let file = "FROM busybox\nARG what=md\nCOPY --exclude=*.txt --exclude=d/deep . /all/\n\
+                COPY --exclude=*.$what --exclude=Dockerfile * /some/\n";
+    let (id, _) = build(&root, files(file));
+    assert_eq!(listed(&id, "/all"), "./Dockerfile ./b.md ./d/c.txt ");
+    // A directory that a pattern matches gives its content, as without the flag.
+    assert_eq!(listed(&id, "/some"), "./a.txt ./c.txt ./deep/e.txt ");
+    // A file that is left out does not count for the cache; one that is not does.
+    let (again, said) = build(&root, files(file).file("d/deep/new.txt", b"new"));
+    assert!(said.contains("Using cache"), "{said}");
+    assert_ne!(again, id, "the second COPY has the new file");
+    let file = "FROM busybox\nCOPY --parents d/deep a.txt d/c.txt /kept/\n";
+    let (id, _) = build(&root, files(file));
+    assert_eq!(listed(&id, "/kept"), "./a.txt ./d/c.txt ./d/deep/e.txt ");
+    assert_eq!(listed(&build(&root, files(&file.replace("d/c.txt ", ""))).0, "/kept"), "./a.txt ./d/deep/e.txt ");
+    for (line, text) in [
+        ("COPY --exclude=!a.txt . /x/", "COPY: --exclude: a pattern that begins with ! is not supported"),
+        ("COPY --parents=perhaps . /x/", "expecting boolean value for flag parents, not: perhaps"),
+        ("ADD --parents . /x/", "Unknown flag: parents"),
+        ("ADD --checksum=sha256:0 a.txt /x/", "--checksum is of downloads alone: a.txt is not a URL"),
+    ] {
+        let (built, _) = try_build(&root, &plain(), files(&format!("FROM busybox\n{line}\n")));
+        let error = built.expect_err(line);
+        assert!(error.message().contains(text), "{line}: {}", error.message());
+    }
+}
+
+#[test]
+fn a_layer_that_is_apart_passes_no_link_of_the_image() {
+    let root = Root::new();
+    let plainly = "FROM busybox\nRUN ln -s /bin /way\nCOPY f /way/f\n";
+    let (id, _) = build(&root, context(plainly).file("f", b"1"));
+    assert_eq!(sh(&root, &id, "cat /bin/f"), "1");
+    let (id, _) = build(&root, context("FROM busybox\nCOPY --link f /new/f\n").file("f", b"2"));
+    assert_eq!(sh(&root, &id, "cat /new/f"), "2");
+    let file = context(&plainly.replace("COPY", "COPY --link")).file("f", b"1");
+    refused(&root, &plain(), file, ErrorKind::Unsupported, "--link: a link of the image is on the way to /way/f");
+}
+
+#[test]
+fn a_download_has_the_digest_that_the_build_file_names() {
+    let root = Root::new();
+    let server = Scripted::start(|_| Answered::new(200, "from afar"));
+    let url = format!("http://{}/file", server.host());
+    let digest = "sha256:a0bd6fe8b9a3e8de7d7b0d2ce3b3e4c1e9c7ab0bd8b3a8d0a7ad9d5de5c5b001";
+    let file = |digest: &str| format!("FROM busybox\nARG D={digest}\nADD --checksum=$D {url} /f\n");
+    let error = try_build(&root, &plain(), context(&file(digest))).0.expect_err("another digest");
+    let found = error.message().split_once(": sha256:").expect("the digest that was found").1;
+    let found = format!("sha256:{}", &found[..64]);
+    assert_eq!(error.message(), format!("ADD failed: digest mismatch for {url}: {found} (expected: {digest})"));
+    let (id, _) = build(&root, context(&file(&found)));
+    assert_eq!(sh(&root, &id, "sha256sum < /f"), format!("{}  -", &found[7..]));
+    refused(&root, &plain(), context(&file("md5:1")), ErrorKind::Invalid, "\"md5:1\" is not a sha256 digest");
+    nothing_left(&root);
+}
+
 #[test]
 fn a_failed_build_says_the_reason_and_keeps_finished_steps() {
     let root = Root::new();
