@@ -6,7 +6,9 @@ use super::copy::Sources;
 use super::state::State;
 use super::variables::{Seen, look_up};
 use super::{Build, check_architecture, short};
-use crate::buildfile::{Budget, Command, Copy, Expander, Instruction, Stage, Step, parse_one, quoted, shown_list};
+use crate::buildfile::{
+    Budget, Copy, Expander, Instruction, Run, RunNetwork, Stage, Step, parse_one, quoted, shown_list,
+};
 use crate::error::{Cause, Error, ErrorKind, Result};
 use crate::log::Channel;
 use crate::model::{ContainerConfig, Healthcheck};
@@ -93,7 +95,7 @@ impl Build<'_> {
                 self.nop(state, &format!("MAINTAINER {text}"))
             }
             Instruction::NotHere(why) => Err(Error::invalid(why.clone())),
-            Instruction::Run(command) => self.run(state, command, &seen.args),
+            Instruction::Run(run) => self.run(state, run, &seen.args),
             Instruction::Workdir(_) => {
                 let comment = self.change(state, &seen, instruction)?;
                 self.workdir(state, &comment)
@@ -174,8 +176,22 @@ impl Build<'_> {
         self.job.commit(state, ContainerConfig { hostname: short(&id).to_owned(), ..config }, &id, None)
     }
 
-    fn run(&mut self, state: &mut State<'_>, command: &Command, args: &BTreeMap<String, String>) -> Result<()> {
-        let words = command.argv(&state.config);
+    /// The network mode of a step, if it is another than the build's. Errors: a build file asks for the host's network, and
+    /// the build does not.
+    fn network_of(&self, asked: RunNetwork) -> Result<Option<&'static str>> {
+        match (asked, self.job.request.networkmode.as_str()) {
+            (RunNetwork::Default, _) | (RunNetwork::None, "none") | (RunNetwork::Host, "host") => Ok(None),
+            (RunNetwork::None, _) => Ok(Some("none")),
+            (RunNetwork::Host, _) => Err(Error::new(
+                ErrorKind::Forbidden,
+                "RUN --network=host: the build must have the network mode host, too",
+            )),
+        }
+    }
+
+    fn run(&mut self, state: &mut State<'_>, run: &Run, args: &BTreeMap<String, String>) -> Result<()> {
+        let words = run.command.argv(&state.config);
+        let network = self.network_of(run.network)?;
         let given: Vec<String> = args
             .iter()
             .filter(|(name, _)| state.args.is_in_history(name))
@@ -184,6 +200,11 @@ impl Build<'_> {
         let saved = match args.is_empty() {
             true => words.clone(),
             false => [vec![format!("|{}", given.len())], given, words.clone()].concat(),
+        };
+        // Another network may give another layer.
+        let saved = match network {
+            Some(mode) => [vec![format!("--network={mode}")], saved].concat(),
+            None => saved,
         };
         let mut probe = ContainerConfig { cmd: Some(saved), ..state.config.clone() };
         if !words.is_empty() {
@@ -209,7 +230,7 @@ impl Build<'_> {
         if !crate::walls::Wall::BuildEnvironment.stands() {
             env.extend(std::env::vars().map(|(name, value)| format!("{name}={value}")));
         }
-        let id = self.containers.made(&mut self.job, &config)?;
+        let id = self.containers.made(&mut self.job, &config, network)?;
         let step = self.job.shop.containers.build_steps.known_build_step(&id);
         let out = &mut self.job.out;
         let code = step.run(

@@ -45,7 +45,7 @@ impl StepContainers {
     /// The container of a step that runs nothing. It is made only where it is to stay: nobody could see it else.
     pub(super) fn mentioned(&mut self, job: &mut Job<'_>, config: &ContainerConfig) -> Result<String> {
         let stays = !job.request.rm && !job.request.forcerm;
-        let id = if stays { self.made(job, config)? } else { new_id()? };
+        let id = if stays { self.made(job, config, None)? } else { new_id()? };
         if !stays {
             self.list.push(Temporary { id: id.clone(), is_real: false });
             job.out.line(format!(" ---> Running in {}\n", short(&id)))?;
@@ -53,10 +53,18 @@ impl StepContainers {
         Ok(id)
     }
 
-    /// Makes a container, and reports it.
-    pub(super) fn made(&mut self, job: &mut Job<'_>, config: &ContainerConfig) -> Result<String> {
-        let body =
-            CreateBody { config: config.clone(), host_config: host_config(job.request), ..CreateBody::default() };
+    /// Makes a container, and reports it. `network`: its network mode, if it is another than the build's.
+    pub(super) fn made(
+        &mut self,
+        job: &mut Job<'_>,
+        config: &ContainerConfig,
+        network: Option<&str>,
+    ) -> Result<String> {
+        let mut host_config = host_config(job.request);
+        if let Some(mode) = network {
+            host_config.network_mode = mode.to_owned();
+        }
+        let body = CreateBody { config: config.clone(), host_config, ..CreateBody::default() };
         let (step, warnings) = job.shop.containers.build_steps.build_step(&body, &job.building)?;
         let id = step.id.clone();
         self.list.push(Temporary { id: id.clone(), is_real: true });

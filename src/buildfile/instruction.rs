@@ -48,7 +48,7 @@ pub(crate) enum Instruction {
     /// An instruction of another builder: an error once the build reaches it.
     NotHere(String),
     OnBuild(String),
-    Run(Command),
+    Run(Run),
     Shell(Vec<String>),
     StopSignal(String),
     User(String),
@@ -61,6 +61,24 @@ pub(crate) enum Instruction {
 pub(crate) struct Command {
     pub(crate) words: Vec<String>,
     pub(crate) shell: bool,
+}
+
+/// A command that a build runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Run {
+    pub(crate) command: Command,
+    pub(crate) network: RunNetwork,
+}
+
+/// `RUN --network`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum RunNetwork {
+    /// As the build asks.
+    #[default]
+    Default,
+    None,
+    /// The host's, which a build file alone cannot have: the build must ask for it, too.
+    Host,
 }
 
 /// Sources, destination (the last) and flags of COPY and ADD.
@@ -272,8 +290,8 @@ impl Node<'_> {
                 Instruction::OnBuild(self.trigger()?)
             }
             "RUN" => match Flags::read_run(&self.flags)? {
-                Some(why) => Instruction::NotHere(why),
-                None => Instruction::Run(self.script(escape)?),
+                Err(why) => Instruction::NotHere(why),
+                Ok(network) => Instruction::Run(Run { command: self.script(escape)?, network }),
             },
             "SHELL" => {
                 none()?;
@@ -509,18 +527,30 @@ impl Flags {
         Ok(Flags(flags))
     }
 
-    /// RUN has none. Answers the error of those that another builder knows.
-    fn read_run(words: &[String]) -> Result<Option<String>> {
-        for name in ["mount", "network", "security"] {
-            let is_it = |word: &String| word.trim_start_matches('-').split('=').next() == Some(name);
-            if words.iter().any(is_it) {
-                return Ok(Some(format!(
-                    "the --{name} option requires BuildKit. Refer to https://docs.docker.com/go/buildkit/ to learn \
-                     how to build images with BuildKit enabled"
-                )));
-            }
+    /// Those of RUN. The inner error is of a flag that another builder knows: it is one once the build reaches it.
+    fn read_run(words: &[String]) -> Result<std::result::Result<RunNetwork, String>> {
+        let of_mount = |word: &String| word.trim_start_matches('-').split('=').next() == Some("mount");
+        if words.iter().any(of_mount) {
+            return Ok(Err(
+                "the --mount option requires BuildKit. Refer to https://docs.docker.com/go/buildkit/ to learn how to \
+                           build images with BuildKit enabled"
+                    .into(),
+            ));
         }
-        Flags::read(words, &[]).map(|_| None)
+        let mut flags = Flags::read(words, &["network", "security"])?;
+        match flags.take("security").as_str() {
+            "" | "sandbox" => {}
+            "insecure" => {
+                return Ok(Err("RUN --security=insecure is not supported: no step gets the host's rights".into()));
+            }
+            other => return Err(Error::invalid(format!("RUN --security={other}: neither sandbox nor insecure"))),
+        }
+        Ok(Ok(match flags.take("network").as_str() {
+            "" | "default" => RunNetwork::Default,
+            "none" => RunNetwork::None,
+            "host" => RunNetwork::Host,
+            other => return Err(Error::invalid(format!("RUN --network={other}: none of default, none, host"))),
+        }))
     }
 
     /// All values of a flag.
@@ -642,14 +672,16 @@ mod tests {
             (stages[1].platform.as_str(), stages[1].code.as_str()),
             ("linux/amd64", "FROM --platform=linux/amd64 Base")
         );
-        assert!(matches!(&stages[0].steps[0].instruction, Instruction::Run(c) if c.shell && c.words == ["a"]));
+        assert!(
+            matches!(&stages[0].steps[0].instruction, Instruction::Run(run) if run.command.shell && run.command.words == ["a"])
+        );
         assert!(matches!(&stages[1].steps[0].instruction, Instruction::Cmd(c) if !c.shell && c.words == ["b", "c"]));
     }
 
     #[test]
     fn forms() {
         let one = |text: &str| parse_one(text).unwrap().instruction;
-        assert!(matches!(one("RUN [\"a\", 'b']"), Instruction::Run(c) if c.shell));
+        assert!(matches!(one("RUN [\"a\", 'b']"), Instruction::Run(run) if run.command.shell));
         assert!(matches!(one("ENV a  the  rest "), Instruction::Env(p) if p == [("a".into(), "the  rest".into())]));
         assert!(matches!(one("ENV a=1 b='x y'"), Instruction::Env(p) if p[1].1 == "'x y'"));
         let Instruction::Copy(copy) = one("COPY --chown=1:2 --from=\"b\" a \"c\" /d/") else { panic!() };
@@ -668,7 +700,7 @@ mod tests {
     fn heredocs_are_scripts_and_sources() {
         let (_, all) = stages("FROM x\nRUN <<EOF\na\nb\nEOF\nRUN cat <<A > /x\nc\nA\nCOPY <<F y /d/\ntext\nF");
         let command = |at: usize| match &all[0].steps[at].instruction {
-            Instruction::Run(command) => command.words[0].clone(),
+            Instruction::Run(run) => run.command.words[0].clone(),
             other => panic!("{other:?}"),
         };
         assert_eq!((command(0), command(1)), ("a\nb\n".into(), "cat <<A > /x\nc\nA\n".into()));

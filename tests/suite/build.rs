@@ -439,6 +439,37 @@ fn sources_are_left_out_and_keep_the_directories_above_them() {
 }
 
 #[test]
+fn a_step_may_have_no_network_and_never_the_host_s_alone() {
+    let root = Root::new();
+    let interfaces = "ls /sys/class/net | tr '\\n' ' ' > /net";
+    let own = "FROM busybox\nRUN --security=sandbox --network=none ".to_owned() + interfaces;
+    let how = BuildImage::default();
+    let (id, said) = build_with(&root, &how, context(&own));
+    assert_eq!(sh(&root, &id, "cat /net"), "lo ", "{said}");
+    // The same command on the build's own network is another step.
+    let (other, said) =
+        build_with(&root, &how, context(&own.replace("--security=sandbox --network=none", "--network=default")));
+    assert!(!said.contains("Using cache"), "{said}");
+    assert_ne!(sh(&root, &other, "cat /net"), "lo ");
+    assert!(build_with(&root, &how, context(&own)).1.contains("Using cache"));
+    let file = own.replace("=none", "=host");
+    let text = "RUN --network=host: the build must have the network mode host, too";
+    refused(&root, &how, context(&file), ErrorKind::Forbidden, text);
+    let on_host = BuildImage { networkmode: "host".into(), ..BuildImage::default() };
+    build_with(&root, &on_host, context(&file));
+    for (flag, text) in [
+        ("--network=moon", "RUN --network=moon: none of default, none, host"),
+        ("--security=insecure", "RUN --security=insecure is not supported: no step gets the host's rights"),
+        ("--security=mostly", "RUN --security=mostly: neither sandbox nor insecure"),
+        ("--mount=type=cache,target=/c", "the --mount option requires BuildKit"),
+    ] {
+        let (built, _) = try_build(&root, &how, context(&format!("FROM busybox\nRUN {flag} true\n")));
+        let error = built.expect_err(flag);
+        assert!(error.message().contains(text), "{flag}: {}", error.message());
+    }
+}
+
+#[test]
 fn a_layer_that_is_apart_passes_no_link_of_the_image() {
     let root = Root::new();
     let plainly = "FROM busybox\nRUN ln -s /bin /way\nCOPY f /way/f\n";
