@@ -17,7 +17,5 @@ pub(crate) use apply::{of_env, shell};
 pub(crate) use expand::{Budget, Expander, check_all};
 pub(crate) use go_format::{quoted, shown_list};
 pub(crate) use ignore::{Patterns, glob};
-pub(crate) use instruction::{
-    Command, Copy, Instruction, Run, RunNetwork, Stage, Step, parse_changes, parse_one, parse_stages,
-};
+pub(crate) use instruction::{Copy, Instruction, Run, RunNetwork, Stage, Step, parse_changes, parse_one, parse_stages};
 pub(crate) use lines::{Heredoc, Source};
