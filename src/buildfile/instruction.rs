@@ -527,7 +527,7 @@ impl Flags {
         Ok(Flags(flags))
     }
 
-    /// Those of RUN. The inner error is of a flag that another builder knows: it is one once the build reaches it.
+    /// The flags of RUN. The inner error is of a flag that another builder knows: the build fails once it reaches that RUN.
     fn read_run(words: &[String]) -> Result<std::result::Result<RunNetwork, String>> {
         let of_mount = |word: &String| word.trim_start_matches('-').split('=').next() == Some("mount");
         if words.iter().any(of_mount) {

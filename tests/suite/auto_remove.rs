@@ -348,7 +348,7 @@ fn a_restart_in_steps_keeps_the_container() {
     };
     let mut restart = engine.container_restart_begin(&id, &Default::default(), Some(&soon())).expect("begin");
     assert!(ended(&mut restart));
-    // It has ended, and it is still there.
+    // The container has ended, and is still there.
     assert_eq!(root.status(&id), "exited");
     restart.finish(Some(&soon())).expect("start");
     assert_ne!(root.pid(&id), before);

@@ -446,7 +446,7 @@ fn a_step_may_have_no_network_and_never_the_host_s_alone() {
     let how = BuildImage::default();
     let (id, said) = build_with(&root, &how, context(&own));
     assert_eq!(sh(&root, &id, "cat /net"), "lo ", "{said}");
-    // The same command on the build's own network is another step.
+    // On the own network of the build this command is another step.
     let (other, said) =
         build_with(&root, &how, context(&own.replace("--security=sandbox --network=none", "--network=default")));
     assert!(!said.contains("Using cache"), "{said}");
