@@ -67,6 +67,7 @@ mod permits;
 mod progress;
 #[cfg(any(test, fuzzing))]
 mod question;
+pub mod read_log;
 #[cfg(any(test, fuzzing))]
 mod report;
 #[cfg(test)]

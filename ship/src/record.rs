@@ -1,6 +1,6 @@
 //! One record of the spool: a line of JSON as the monitor writes it.
 
-use crate::time;
+use coracle_monitor::read_log::{escape, parse_rfc3339};
 use memchr::{memchr2, memmem};
 
 const OPENING: &[u8] = br#"{"log":""#;
@@ -43,7 +43,7 @@ fn fixed(line: &[u8], text: &mut Vec<u8>) -> Option<(bool, i64)> {
     // A spool's records have no attributes; those of another log do.
     let rest = &rest[memmem::rfind(rest, br#","time":""#)?..];
     let time = rest.strip_prefix(br#","time":""#)?.strip_suffix(br#""}"#)?;
-    Some((stderr, time::parse(time)?))
+    Some((stderr, parse_rfc3339(time)?))
 }
 
 /// Decodes a JSON string behind its opening quote; returns the rest behind the closing one.
@@ -54,40 +54,10 @@ fn string<'a>(mut rest: &'a [u8], text: &mut Vec<u8>) -> Option<&'a [u8]> {
         if rest[at] == b'"' {
             return Some(&rest[at + 1..]);
         }
-        rest = escape(&rest[at + 1..], text)?;
+        let (character, length) = escape(&rest[at + 1..])?;
+        text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+        rest = &rest[at + 1 + length..];
     }
-}
-
-/// Decodes an escape behind its backslash.
-fn escape<'a>(rest: &'a [u8], text: &mut Vec<u8>) -> Option<&'a [u8]> {
-    let byte = match rest.first()? {
-        b'n' => b'\n',
-        b'r' => b'\r',
-        b't' => b'\t',
-        b'b' => 8,
-        b'f' => 12,
-        &byte @ (b'"' | b'\\' | b'/') => byte,
-        b'u' => return unicode(&rest[1..], text),
-        _ => return None,
-    };
-    text.push(byte);
-    Some(&rest[1..])
-}
-
-fn unicode<'a>(rest: &'a [u8], text: &mut Vec<u8>) -> Option<&'a [u8]> {
-    let first = hex4(rest.get(..4)?)?;
-    let low = |rest: &[u8]| hex4(rest.strip_prefix(b"\\u")?.get(..4)?).filter(|low| (0xdc00..0xe000).contains(low));
-    let (code, length) = match (first, low(&rest[4..])) {
-        (0xd800..0xdc00, Some(low)) => (0x1_0000 + ((first - 0xd800) << 10) + (low - 0xdc00), 10),
-        _ => (first, 4),
-    };
-    let character = char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER);
-    text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
-    Some(&rest[length..])
-}
-
-fn hex4(digits: &[u8]) -> Option<u32> {
-    digits.iter().try_fold(0, |sum, byte| Some(sum * 16 + char::from(*byte).to_digit(16)?))
 }
 
 /// Other JSON of the same members.
@@ -100,7 +70,7 @@ fn any(line: &[u8], text: &mut Vec<u8>) -> Option<(bool, i64)> {
         _ => return None,
     };
     text.extend_from_slice(member("log")?.as_bytes());
-    Some((stderr, time::parse(member("time")?.as_bytes())?))
+    Some((stderr, parse_rfc3339(member("time")?.as_bytes())?))
 }
 
 #[cfg(test)]

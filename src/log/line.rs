@@ -5,7 +5,8 @@
 
 use super::{Channel, LogView};
 use crate::model::StringMap;
-use crate::time::Reader;
+use crate::time::TimeReader;
+use coracle_monitor::read_log::escape;
 use memchr::memmem;
 use serde::Deserialize;
 use std::ops::Range;
@@ -23,7 +24,7 @@ pub(super) struct Parser {
     attrs: StringMap,
     attrs_json: Vec<u8>,
     none: StringMap,
-    time: Reader,
+    time: TimeReader,
 }
 
 /// The parts of a line: see [`Parser::view`].
@@ -92,43 +93,14 @@ impl Parser {
             return Some((Text::InParser, &rest[at + 3..]));
         }
         while rest[at] == b'\\' {
-            at += self.escape(&rest[at..])?;
+            let (character, length) = escape(&rest[at + 1..])?;
+            self.text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+            at += 1 + length;
             let next = at + memchr::memchr2(b'"', b'\\', &rest[at..])?;
             self.text.extend_from_slice(&rest[at..next]);
             at = next;
         }
         Some((Text::InParser, &rest[at + 1..]))
-    }
-
-    /// Decodes one escape; returns its length.
-    fn escape(&mut self, rest: &[u8]) -> Option<usize> {
-        let byte = match rest.get(1)? {
-            b'n' => b'\n',
-            b'r' => b'\r',
-            b't' => b'\t',
-            b'b' => 8,
-            b'f' => 12,
-            &byte @ (b'"' | b'\\' | b'/') => byte,
-            b'u' => return self.unicode(rest),
-            _ => return None,
-        };
-        self.text.push(byte);
-        Some(2)
-    }
-
-    fn unicode(&mut self, rest: &[u8]) -> Option<usize> {
-        let first = hex4(rest.get(2..6)?)?;
-        let (code, length) = match first {
-            0xd800..0xdc00 if rest.get(6..8) == Some(b"\\u") => match hex4(rest.get(8..12)?)? {
-                second @ 0xdc00..0xe000 => (0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00), 12),
-                _ => (first, 6),
-            },
-            _ => (first, 6),
-        };
-        // Half a surrogate pair is invalid: shown as in Go.
-        let character = char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER);
-        self.text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
-        Some(length)
     }
 
     fn read_attrs(&mut self, json: &[u8]) -> Option<bool> {
@@ -169,10 +141,6 @@ impl Parser {
 /// that the file ended within a line.
 pub(super) fn later_openings(line: &[u8]) -> impl Iterator<Item = usize> + '_ {
     memmem::find_iter(line, OPENING).filter(|&at| at > 0)
-}
-
-fn hex4(digits: &[u8]) -> Option<u32> {
-    digits.iter().try_fold(0, |sum, &byte| Some(sum * 16 + (byte as char).to_digit(16)?))
 }
 
 #[cfg(test)]
