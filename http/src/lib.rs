@@ -56,7 +56,7 @@ mod websocket;
 
 pub use context::RouterOptions;
 pub use local::{Reply, ReplyBody, StreamEnd};
-pub use message::{Body, BodyOut, Client, Duplex, Headers, Produce, Request, Response, Sink, Takeover};
+pub use message::{Body, BodyOut, Client, Duplex, Headers, Produce, Request, Response, Sink, Takeover, WriteDocument};
 #[doc(hidden)]
 pub use misfit::misfit;
 pub use router::Router;

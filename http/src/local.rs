@@ -12,6 +12,13 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 
 /// The answer to [`Router::request`].
+///
+/// ```no_run
+/// let router = coracle_http::Router::new(coracle::Engine::open("/var/lib/app")?);
+/// let reply = router.request("GET", "/v1.24/info", &[], Vec::new(), None)?;
+/// println!("{} {:?}", reply.status, reply.headers.get("Content-Type"));
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Reply {
     /// HTTP status.
@@ -23,6 +30,17 @@ pub struct Reply {
 }
 
 /// A reply's body.
+///
+/// ```no_run
+/// let router = coracle_http::Router::new(coracle::Engine::open("/var/lib/app")?);
+/// use coracle_http::ReplyBody;
+///
+/// let reply = router.request("GET", "/v1.24/info", &[], Vec::new(), None)?;
+/// if let ReplyBody::Bytes(document) = reply.body {
+///     println!("{}", String::from_utf8_lossy(&document));
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug)]
 pub enum ReplyBody {
     /// All of it.
@@ -35,6 +53,20 @@ pub enum ReplyBody {
 }
 
 /// How a streamed body ended.
+///
+/// ```no_run
+/// let router = coracle_http::Router::new(coracle::Engine::open("/var/lib/app")?);
+/// use coracle_http::ReplyBody;
+/// use std::io::Read;
+///
+/// let reply = router.request("GET", "/v1.24/containers/clock/logs?stdout=1", &[], Vec::new(), None)?;
+/// if let ReplyBody::Stream(socket, end) = reply.body {
+///     let mut bytes = Vec::new();
+///     std::os::unix::net::UnixStream::from(socket).read_to_end(&mut bytes).ok();
+///     println!("{} bytes, whole: {:?}", bytes.len(), end.complete());
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct StreamEnd(Arc<Mutex<Option<bool>>>);
 

@@ -7,6 +7,14 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
 /// Header fields in order; names compare without case.
+///
+/// ```
+/// use coracle_http::Headers;
+///
+/// let mut headers = Headers::new();
+/// headers.add("Content-Type", "application/json");
+/// assert_eq!(headers.get("content-type"), Some("application/json"));
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Headers(Vec<(String, String)>);
 
@@ -43,6 +51,16 @@ impl Headers {
 }
 
 /// A request's body: bytes to read and, where it is known, how many.
+///
+/// ```
+/// use coracle_http::Body;
+/// use std::io::Read;
+///
+/// let mut text = String::new();
+/// Body::bytes(b"{}".to_vec()).read_to_string(&mut text)?;
+/// assert_eq!(text, "{}");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct Body {
     reader: Box<dyn Read + Send>,
     length: Option<u64>,
@@ -78,6 +96,16 @@ impl Read for Body {
 }
 
 /// The client of a request: long calls end when the client goes away.
+///
+/// ```
+/// use coracle_http::Client;
+///
+/// let op = coracle::Op::new()?;
+/// let client = Client::with_op(op.clone());
+/// op.cancel();
+/// assert!(client.op()?.is_some_and(|op| op.check().is_err()));
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct Client(Source);
 
@@ -120,6 +148,21 @@ impl Client {
 }
 
 /// One request.
+///
+/// ```no_run
+/// let router = coracle_http::Router::new(coracle::Engine::open("/var/lib/app")?);
+/// use coracle_http::{Body, Client, Headers, Request};
+///
+/// let request = Request {
+///     method: "GET".into(),
+///     target: "/v1.24/containers/json?all=1".into(),
+///     headers: Headers::new(),
+///     body: Body::empty(),
+///     client: Client::patient(),
+/// };
+/// println!("{}", router.handle(request).status);
+/// # Ok::<(), coracle::Error>(())
+/// ```
 pub struct Request {
     /// The method, as sent (`GET`).
     pub method: String,
@@ -134,6 +177,13 @@ pub struct Request {
 }
 
 /// One answer.
+///
+/// ```
+/// use coracle_http::Response;
+///
+/// let answer = Response::new(404, b"no such page".to_vec()).with("Content-Type", "text/plain");
+/// assert_eq!((answer.status, answer.headers.get("Content-Type")), (404, Some("text/plain")));
+/// ```
 pub struct Response {
     /// HTTP status.
     pub status: u16,
@@ -146,6 +196,16 @@ pub struct Response {
 }
 
 /// An answer's body.
+///
+/// ```
+/// use coracle_http::{BodyOut, Response};
+///
+/// // A server of the program's own writes the answer in its way.
+/// match Response::new(200, b"OK".to_vec()).body {
+///     BodyOut::Bytes(bytes) => assert_eq!(bytes, b"OK"),
+///     _ => unreachable!("an answer with bytes"),
+/// }
+/// ```
 pub enum BodyOut {
     /// All of it.
     Bytes(Vec<u8>),
@@ -160,16 +220,83 @@ pub enum BodyOut {
 }
 
 /// Writes a large document, in many small pieces.
+///
+/// ```
+/// use coracle_http::WriteDocument;
+///
+/// let write: WriteDocument = Box::new(|out| out.write_all(b"{}"));
+/// let mut text = Vec::new();
+/// write(&mut text)?;
+/// assert_eq!(text, b"{}");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub type WriteDocument = Box<dyn FnOnce(&mut dyn Write) -> io::Result<()> + Send>;
 
 /// Makes a streamed body. The head goes out with [`Sink::start`] or with the first byte, so until then another answer
 /// may be given instead (`Err(Some(..))`). `Err(None)`: the stream broke off, the door leaves the message visibly cut.
+///
+/// ```
+/// use coracle_http::{Produce, Sink};
+///
+/// // Two pieces, each of which reaches the client at once.
+/// let produce: Produce = Box::new(|sink: &mut dyn Sink| {
+///     sink.write_all(b"one").and_then(|()| sink.write_all(b"two")).map_err(|_| None)
+/// });
+/// # drop(produce);
+/// ```
 pub type Produce = Box<dyn FnOnce(&mut dyn Sink) -> std::result::Result<(), Option<Box<Response>>> + Send>;
 
 /// Speaks on a connection that was taken over, until the conversation ends.
+///
+/// ```
+/// use coracle_http::{Duplex, Takeover};
+/// use std::io::Write;
+///
+/// let take: Takeover = Box::new(|Duplex { socket, early }| {
+///     println!("{} bytes came before", early.len());
+///     std::os::unix::net::UnixStream::from(socket).write_all(b"hello").ok();
+/// });
+/// let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+/// take(Duplex { socket: ours.into(), early: Vec::new() });
+/// # drop(theirs);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub type Takeover = Box<dyn FnOnce(Duplex) + Send>;
 
 /// Where a streamed body goes: each write reaches the client at once, as one chunk.
+///
+/// ```
+/// use coracle_http::Sink;
+/// use std::io::{self, Write};
+///
+/// /// A door that keeps what it is given.
+/// struct Kept(Vec<u8>, bool);
+///
+/// impl Write for Kept {
+///     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+///         self.1 = true;
+///         self.0.write(bytes)
+///     }
+///     fn flush(&mut self) -> io::Result<()> {
+///         Ok(())
+///     }
+/// }
+///
+/// impl Sink for Kept {
+///     fn start(&mut self) -> io::Result<()> {
+///         self.1 = true;
+///         Ok(())
+///     }
+///     fn started(&self) -> bool {
+///         self.1
+///     }
+/// }
+///
+/// let mut kept = Kept(Vec::new(), false);
+/// kept.write_all(b"piece")?;
+/// assert!(kept.started());
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub trait Sink: Write {
     /// Sends the head now, before there are bytes.
     fn start(&mut self) -> io::Result<()>;
@@ -178,6 +305,15 @@ pub trait Sink: Write {
 }
 
 /// A connection that was taken over.
+///
+/// ```
+/// use coracle_http::Duplex;
+///
+/// let (socket, _client) = std::os::unix::net::UnixStream::pair()?;
+/// let connection = Duplex { socket: socket.into(), early: b"first bytes".to_vec() };
+/// assert_eq!(connection.early.len(), 11);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub struct Duplex {
     /// The socket (stream), in blocking mode.
     pub socket: OwnedFd,

@@ -607,6 +607,15 @@ pub(crate) fn is_zero(node: &Node<'_>) -> bool {
 }
 
 /// A document of a door that knows one version of the API, the newest.
+///
+/// ```
+/// use coracle_http::{Document, unknown};
+///
+/// // A member that no version of the API has.
+/// let body = br#"{"Image": "busybox", "Colour": "red"}"#;
+/// assert!(unknown(body, Document::Create)?.iter().any(|line| line.contains("Colour")));
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Document {
     /// Body of container create.

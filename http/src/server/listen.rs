@@ -19,6 +19,15 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Where a server listens.
+///
+/// ```
+/// use coracle_http::Address;
+///
+/// let address: Address = "unix:///run/app.sock".parse()?;
+/// assert_eq!(address.to_string(), "unix:///run/app.sock");
+/// assert!("ftp://host".parse::<Address>().is_err());
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     /// A Unix socket: `unix:///path`.

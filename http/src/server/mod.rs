@@ -38,6 +38,14 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 /// Bounds of a server.
+///
+/// ```
+/// use coracle_http::Limits;
+/// use std::time::Duration;
+///
+/// let limits = Limits { connections: 64, idle_time: Duration::from_secs(60), ..Limits::default() };
+/// assert_eq!(limits.connections, 64);
+/// ```
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// Connections at the same time. Above it the longest idle one is closed; where none is idle, the new one gets a 503.
@@ -128,6 +136,16 @@ pub struct Server {
 }
 
 /// Ends a server from another thread. Clones end the same one.
+///
+/// ```no_run
+/// let router = coracle_http::Router::new(coracle::Engine::open("/var/lib/app")?);
+/// let server = coracle_http::Server::bind(router, &["unix:///run/app.sock".parse()?], Default::default())?;
+/// let handle = server.handle();
+/// let serving = std::thread::spawn(move || server.run());
+/// handle.shutdown(std::time::Duration::from_secs(10));
+/// serving.join().expect("the server's thread");
+/// # Ok::<(), coracle::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct ServerHandle(Arc<Shared>);
 

@@ -7,6 +7,14 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 /// The other end of a connection.
+///
+/// ```
+/// use coracle_http::{Credentials, Peer};
+///
+/// let root = |peer: &Peer| matches!(peer, Peer::Unix(Some(Credentials { uid: 0, .. })));
+/// assert!(root(&Peer::Unix(Some(Credentials { pid: 1, uid: 0, gid: 0 }))));
+/// assert!(!root(&Peer::Unix(None)));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Peer {
     /// A process of this machine, as the kernel knew it when it connected. Absent: the kernel does not say.
@@ -16,6 +24,14 @@ pub enum Peer {
 }
 
 /// A process and its user.
+///
+/// ```
+/// use coracle_http::{Credentials, Peer};
+///
+/// let peer = Peer::Unix(Some(Credentials { pid: 12, uid: 1000, gid: 1000 }));
+/// let Peer::Unix(Some(process)) = peer else { unreachable!("a process") };
+/// assert_eq!(process.uid, 1000);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Credentials {
     /// The process's number; 0: the process is outside of this PID namespace.
@@ -34,6 +50,13 @@ impl Peer {
 }
 
 /// A request, as it is logged.
+///
+/// ```
+/// use coracle_http::{LoggedRequest, Peer};
+///
+/// let request = LoggedRequest { method: "GET", path: "/info", peer: &Peer::Unix(None), tls: false };
+/// assert_eq!(request.to_string(), "GET /info by a process of this machine");
+/// ```
 #[derive(Debug)]
 pub struct LoggedRequest<'a> {
     /// The method, as sent.
@@ -61,6 +84,14 @@ impl fmt::Display for LoggedRequest<'_> {
 }
 
 /// The caller's log of requests. The function is called on the connection's thread.
+///
+/// ```
+/// use coracle_http::{RequestLog, ServerOptions};
+///
+/// let log = RequestLog::new(|request| eprintln!("{request}"));
+/// let options = ServerOptions { log: Some(log), ..ServerOptions::default() };
+/// assert!(options.log.is_some());
+/// ```
 #[derive(Clone)]
 pub struct RequestLog(Arc<dyn Fn(&LoggedRequest<'_>) + Send + Sync>);
 
