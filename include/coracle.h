@@ -919,7 +919,7 @@ coracle_status coracle_container_remove(coracle *c,
  *
  * Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT (op). Objects that were removed before an error stay removed.
  *
- * Threads: any. Blocks: disk, or op. Since: 0.1.
+ * Threads: any. Blocks: until all containers were looked at, or op ends the call. Since: 0.1.
  */
 coracle_status coracle_container_prune(coracle *c,
                                        const char *filters_json,
@@ -1602,9 +1602,9 @@ coracle_status coracle_image_remove(coracle *c,
  *
  * Schemas: filters_json filters, out_json image-prune.
  *
- * Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT (op).
+ * Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT (op). After an error no image was removed.
  *
- * Threads: any. Blocks: disk. Since: 0.1.
+ * Threads: any. Blocks: until all images were looked at, or op ends the call. Since: 0.1.
  */
 coracle_status coracle_image_prune(coracle *c,
                                    const char *filters_json,
@@ -1896,7 +1896,7 @@ coracle_status coracle_volume_remove(coracle *c, const char *name, coracle_op *o
  *
  * Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT (op). Objects that were removed before an error stay removed.
  *
- * Threads: any. Blocks: disk, or op. Since: 0.1.
+ * Threads: any. Blocks: until all volumes were looked at, or op ends the call. Since: 0.1.
  */
 coracle_status coracle_volume_prune(coracle *c,
                                     const char *filters_json,
@@ -2016,7 +2016,7 @@ coracle_status coracle_network_remove(coracle *c,
  *
  * Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT (op). Objects that were removed before an error stay removed.
  *
- * Threads: any. Blocks: disk; until plugins of drivers answer. Since: 0.1.
+ * Threads: any. Blocks: until all networks were looked at, or op ends the call. Since: 0.1.
  */
 coracle_status coracle_network_prune(coracle *c,
                                      const char *filters_json,

@@ -445,7 +445,7 @@ pub unsafe extern "C" fn coracle_container_remove(
 ///
 /// Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT (op). Objects that were removed before an error stay removed.
 ///
-/// Threads: any. Blocks: disk, or op. Since: 0.1.
+/// Threads: any. Blocks: until all containers were looked at, or op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_container_prune(
     c: *mut coracle,

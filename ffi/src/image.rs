@@ -254,9 +254,9 @@ pub unsafe extern "C" fn coracle_image_save(
 ///
 /// Schemas: filters_json filters, out_json image-prune.
 ///
-/// Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT (op).
+/// Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT (op). After an error no image was removed.
 ///
-/// Threads: any. Blocks: disk. Since: 0.1.
+/// Threads: any. Blocks: until all images were looked at, or op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_image_prune(
     c: *mut coracle,

@@ -214,7 +214,7 @@ pub unsafe extern "C" fn coracle_network_repair(
 ///
 /// Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT (op). Objects that were removed before an error stay removed.
 ///
-/// Threads: any. Blocks: disk; until plugins of drivers answer. Since: 0.1.
+/// Threads: any. Blocks: until all networks were looked at, or op ends the call. Since: 0.1.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn coracle_network_prune(
     c: *mut coracle,

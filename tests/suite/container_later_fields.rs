@@ -208,8 +208,23 @@ fn a_prune_whose_operation_ended_removes_nothing() {
     root.engine.container_inspect("ended", false).expect("the container");
     root.engine.image_inspect("busybox").expect("the image");
     assert_eq!(root.engine.volume_list(&Default::default()).expect("volumes").volumes.len(), 1);
+    // An operation that ends in the middle: objects that were removed stay removed, and the others stay.
+    let create = serde_json::from_value(json!({ "Name": "second-net" })).expect("a network");
+    root.engine.network_create(&create).expect("create");
+    let own = |engine: &coracle::Engine| {
+        let all = engine.network_list(&Default::default()).expect("networks");
+        all.into_iter().filter(|network| network.name.ends_with("-net")).count()
+    };
+    let (middle, engine) = (coracle::Op::new().expect("an operation"), root.engine.clone());
+    let beat: coracle::Beat = Box::new(move || match own(&engine) {
+        1 => Err(coracle::Error::new(ErrorKind::Cancelled, "one is gone")),
+        _ => Ok(()),
+    });
+    middle.set_heartbeat(Some((std::time::Duration::ZERO, beat)));
+    cancelled(root.engine.networks_prune(&none, Some(&middle)).expect_err("networks"));
+    assert_eq!(own(&root.engine), 1);
     // Without it all goes.
-    assert_eq!(root.engine.networks_prune(&none, None).expect("networks").networks_deleted, ["idle-net"]);
+    assert_eq!(root.engine.networks_prune(&none, None).expect("networks").networks_deleted.len(), 1);
     assert_eq!(root.engine.volumes_prune(&none, None).expect("volumes").volumes_deleted.len(), 1);
     assert_eq!(root.engine.containers_prune(&none, None).expect("containers").containers_deleted.len(), 1);
     assert!(root.engine.images_prune(&unnamed, None).expect("images").images_deleted.is_some());
