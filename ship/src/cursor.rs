@@ -13,7 +13,7 @@
 //! 40  i64  delivered   ns since 1970 of the last acknowledgement; 0: never
 //! 48  u64  sent        records that were delivered
 //! 56  u32  error       what failed last: a number of `Fault`; 0: nothing since the last acknowledgement
-//! 60  u32  errno       of that failure
+//! 60  u32  errno       of that failure, or a status of HTTP
 //! ```
 
 use nix::errno::Errno;
@@ -57,18 +57,44 @@ pub enum Fault {
     Read = 6,
     /// The plan of the delivery is damaged.
     Plan = 7,
-    /// The file of the option `syslog-tls-ca-cert` cannot be used.
+    /// The file of the option `…-tls-ca-cert` or `splunk-capath` cannot be used.
     Authorities = 8,
-    /// The file of the option `syslog-tls-cert` cannot be used.
+    /// The file of the option `…-tls-cert` cannot be used.
     Certificate = 9,
-    /// The file of the option `syslog-tls-key` cannot be used.
+    /// The file of the option `…-tls-key` cannot be used.
     Key = 10,
+    /// The receiver answered with a status of HTTP, which stands in the place of the error number.
+    Status = 11,
+    /// There are no keys for the receiver.
+    Credentials = 12,
+    /// A log plugin answered an error: the file `refusal` beside the cursor has it.
+    Plugin = 13,
+    /// The program that delivers cannot prepare itself.
+    Program = 14,
 }
 
 impl Fault {
     fn of(number: u32) -> Option<Fault> {
-        use Fault::{Authorities, Certificate, Connect, Key, Plan, Read, Refused, Resolve, Secure, Send};
-        let all = [Resolve, Connect, Secure, Send, Refused, Read, Plan, Authorities, Certificate, Key];
+        use Fault::{
+            Authorities, Certificate, Connect, Credentials, Key, Plan, Plugin, Program, Read, Refused, Resolve, Secure,
+            Send, Status,
+        };
+        let all = [
+            Resolve,
+            Connect,
+            Secure,
+            Send,
+            Refused,
+            Read,
+            Plan,
+            Authorities,
+            Certificate,
+            Key,
+            Status,
+            Credentials,
+            Plugin,
+            Program,
+        ];
         all.into_iter().find(|fault| *fault as u32 == number)
     }
 
@@ -81,9 +107,13 @@ impl Fault {
             Fault::Refused => "the receiver did not acknowledge",
             Fault::Read => "the log cannot be read",
             Fault::Plan => "the delivery's plan is damaged",
-            Fault::Authorities => "the file of syslog-tls-ca-cert cannot be used",
-            Fault::Certificate => "the file of syslog-tls-cert cannot be used",
-            Fault::Key => "the file of syslog-tls-key cannot be used",
+            Fault::Authorities => "the file of the option -tls-ca-cert or splunk-capath cannot be used",
+            Fault::Certificate => "the file of the option -tls-cert cannot be used",
+            Fault::Key => "the file of the option -tls-key cannot be used",
+            Fault::Credentials => "there are no credentials for the receiver",
+            Fault::Plugin => "the log plugin answered an error",
+            Fault::Program => "the program that delivers logs cannot prepare itself",
+            Fault::Status => "the receiver refused the lines with the status",
         }
     }
 }
@@ -108,6 +138,7 @@ impl Cursor {
     pub fn error(&self) -> String {
         match self.fault {
             None => String::new(),
+            Some((Fault::Status, status)) => format!("{} {status}", Fault::Status.text()),
             Some((fault, 0)) => fault.text().to_owned(),
             Some((fault, errno)) => {
                 let errno = Errno::from_raw(errno);
@@ -189,7 +220,12 @@ pub struct CursorFile {
 impl CursorFile {
     /// Opens the cursor at `path`, or makes one before the first record.
     pub fn open(path: &Path) -> io::Result<CursorFile> {
-        Ok(CursorFile { path: path.to_owned(), now: read_from(&made(path)?)?.unwrap_or_default() })
+        let file = made(path)?;
+        if file.metadata()?.len() == 0 {
+            // The record has its place on the disk from now on, also when the disk is full.
+            file.write_all_at(&Cursor::default().to_bytes(), 0)?;
+        }
+        Ok(CursorFile { path: path.to_owned(), now: read_from(&file)?.unwrap_or_default() })
     }
 
     /// Writes a changed cursor. The file is open no longer than that: there may be many.
@@ -231,7 +267,7 @@ mod tests {
         let unusable = Cursor { fault: Some((Fault::Key, libc::ENOTSUP)), ..cursor };
         file.set(unusable).unwrap();
         let text = read(&path).unwrap().unwrap().error();
-        assert_eq!(text, "the file of syslog-tls-key cannot be used: not a regular file");
+        assert_eq!(text, "the file of the option -tls-key cannot be used: not a regular file");
         // A damaged record counts as none.
         made(&path).unwrap().write_all_at(&[1], 20).unwrap();
         assert_eq!(read(&path).unwrap(), None);

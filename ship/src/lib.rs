@@ -5,14 +5,22 @@
 //! ([`cursor`]) over what the receiver acknowledged. Memory holds one batch of a destination at most: everything else
 //! stays on the disk. The crate knows nothing of the engine: [`shipper`] finds its work in a directory.
 
+mod aws;
 pub mod courier;
 pub mod cursor;
 pub mod drivers;
+#[cfg(feature = "embed")]
+pub mod embedded;
 mod files;
+mod google;
+pub mod holder;
+pub mod http;
 pub mod net;
 pub mod options;
 pub mod outbox;
 pub mod plan;
+#[cfg(feature = "program")]
+pub mod program;
 pub mod record;
 pub mod shipper;
 pub mod spool;
@@ -21,4 +29,4 @@ mod time;
 #[cfg(feature = "tls")]
 mod tls;
 
-pub use plan::{Facts, Plan, check, check_files};
+pub use plan::{Facts, LogPlugin, Plan, check, check_files, check_spool};

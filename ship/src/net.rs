@@ -1,15 +1,21 @@
 //! Connections to receivers: opened with a bound, given up when the shipper is to end, and honest about what arrived.
 
+mod ask;
 mod connect;
+mod plugin;
+mod relp;
 
 use crate::cursor::Fault;
 use crate::drivers::{Destination, Frames, Manner};
 use crate::options::Address;
 use crate::sys;
+pub(crate) use ask::ask_once;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::socket::{ControlMessage, MsgFlags, recv, send, sendmsg, sockopt};
+pub(crate) use plugin::{has_left_streams, leave_streams, refusal};
+pub(crate) use relp::send_relp;
 use std::fs::File;
 use std::io::{IoSlice, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -20,6 +26,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
 /// A receiver that acknowledged nothing for so long is gone. One that only reads nothing answers the kernel's probes,
 /// which come every two minutes at least.
 const SILENCE_MS: u32 = 150_000;
+/// The other side sends no more: a flag of `poll` on Linux.
+pub(crate) const ENDED: PollFlags = PollFlags::from_bits_retain(libc::POLLRDHUP);
 /// How often a sender looks whether a receiver that takes nothing is still there.
 const LOOK: Duration = Duration::from_secs(10);
 /// The name of a host is looked up again so often for datagrams: nothing reports that its address has changed.
@@ -38,6 +46,26 @@ pub enum Problem {
     Stopped,
     /// The delivery failed, with an error number or 0.
     Failed(Fault, i32),
+    /// The delivery of one log failed, and nothing speaks against that of the others of the connection.
+    OfOne(Fault, i32),
+}
+
+impl Problem {
+    /// Makes it a problem of all logs of a connection.
+    pub(crate) fn of_all(self) -> Problem {
+        match self {
+            Problem::OfOne(fault, errno) => Problem::Failed(fault, errno),
+            other => other,
+        }
+    }
+
+    /// Makes it a problem of one log alone.
+    pub(crate) fn of_one(self) -> Problem {
+        match self {
+            Problem::Failed(fault, errno) => Problem::OfOne(fault, errno),
+            other => other,
+        }
+    }
 }
 
 /// Waits until a descriptor is ready, or the time has passed: returns whether it is ready.
@@ -62,6 +90,8 @@ pub(crate) fn wait(
 /// An open connection to a receiver.
 pub(crate) struct Link {
     socket: OwnedFd,
+    /// The socket is the FIFO of a log plugin. Dropped after it.
+    tap: Option<plugin::Tap>,
     #[cfg(feature = "tls")]
     secure: Option<Box<crate::tls::Session>>,
     manner: Manner,
@@ -71,6 +101,12 @@ pub(crate) struct Link {
     sent: u64,
     /// When the address of a datagram's receiver is looked up again.
     until: Option<Instant>,
+    /// The failure that was seen.
+    broken: Option<Problem>,
+    /// Requests were answered: bytes that come before the next request are not an answer.
+    is_used: bool,
+    /// The number of RELP's last message; 0: the session is not open.
+    number: u32,
     /// Bytes of answers that are not complete.
     answers: Vec<u8>,
     /// Numbers the messages that are sent in chunks.
@@ -80,10 +116,16 @@ pub(crate) struct Link {
 impl Link {
     /// Connects.
     pub(crate) fn open(to: &Destination, stop: BorrowedFd<'_>) -> Result<Link, Problem> {
-        let socket = connect::open(&to.address, stop)?;
+        let (socket, tap) = match &to.address {
+            Address::Plugin(plan) => plugin::open(plan, stop).map(|(fifo, tap)| (fifo, Some(tap)))?,
+            address => (connect::open(address, stop)?, None),
+        };
         #[cfg(feature = "tls")]
         let secure = match &to.address {
-            Address::Tls(host, _) => Some(Box::new(crate::tls::Session::agree(&socket, host, &to.tls, stop)?)),
+            Address::Tls(host, _) => {
+                let name = to.tls.name.as_deref().unwrap_or(host);
+                Some(Box::new(crate::tls::Session::agree(&socket, name, &to.tls, stop)?))
+            }
             _ => None,
         };
         #[cfg(not(feature = "tls"))]
@@ -92,20 +134,24 @@ impl Link {
         }
         Ok(Link {
             socket,
+            tap,
             #[cfg(feature = "tls")]
             secure,
             manner: to.manner,
-            is_exact: matches!(to.address, Address::Tcp(..)),
+            is_exact: matches!(to.address, Address::Tcp(..) | Address::Plugin(_)),
             sent: 0,
             until: matches!(to.address, Address::Udp(..)).then(|| Instant::now() + NAME_AGE),
+            broken: None,
+            is_used: false,
+            number: 0,
             answers: Vec::new(),
             message: u64::from(std::process::id()) << 32 | crate::time::now_ns().cast_unsigned() & 0xffff_ffff,
         })
     }
 
-    /// Whether the receiver's name is to be looked up again.
+    /// Whether the receiver's name is to be looked up again, or the connection to be renewed.
     pub(crate) fn is_old(&self) -> bool {
-        self.until.is_some_and(|until| Instant::now() > until)
+        self.until.is_some_and(|until| Instant::now() > until) || relp::is_at_last_number(self)
     }
 
     /// The socket, to wait for its end.
@@ -120,27 +166,39 @@ impl Link {
 
     /// How many bytes of the stream, from its start on, are acknowledged.
     pub(crate) fn acknowledged(&self) -> u64 {
-        match sys::unacknowledged(self.socket.as_fd()) {
+        let left = match self.tap {
+            Some(_) => sys::unread(self.socket.as_fd()),
+            None => sys::unacknowledged(self.socket.as_fd()),
+        };
+        match left {
             Some(0) => self.sent,
             Some(left) if self.is_exact => self.sent.saturating_sub(left),
             _ => 0,
         }
     }
 
-    /// The failure of a stream that nothing is sent on; `None`: it is well.
-    pub(crate) fn failure(&self) -> Option<Problem> {
-        let errno = nix::sys::socket::getsockopt(&self.socket, sockopt::SocketError).unwrap_or(libc::EBADF);
-        if errno != 0 {
-            return Some(Problem::Failed(Fault::Send, errno));
+    /// The failure of a stream that nothing is sent on; `None`: it is well. The kernel tells an error once: the first answer
+    /// stays.
+    pub(crate) fn failure(&mut self) -> Option<Problem> {
+        if self.tap.is_some() {
+            return plugin::is_left(self.fd()).then_some(plugin::GONE);
         }
-        // A receiver that only closed its side is gone: no receiver of logs goes on like that.
-        let mut byte = [0];
-        match recv(self.socket.as_raw_fd(), &mut byte, MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT) {
-            Ok(0) => Some(Problem::Failed(Fault::Send, libc::EPIPE)),
-            Err(Errno::EAGAIN | Errno::EINTR) | Ok(_) => {
-                self.is_silent().then_some(Problem::Failed(Fault::Send, libc::ETIMEDOUT))
-            }
-            Err(errno) => Some(Problem::Failed(Fault::Send, errno as i32)),
+        self.broken = self.broken.or_else(|| self.look());
+        self.broken
+    }
+
+    fn look(&self) -> Option<Problem> {
+        let failed = |errno| Some(Problem::Failed(Fault::Send, errno));
+        let mut set = [PollFd::new(self.socket.as_fd(), ENDED)];
+        let is_over = poll(&mut set, PollTimeout::ZERO).is_ok_and(|ready| ready > 0);
+        // The kernel has set the error before it says that the stream is over.
+        let errno = nix::sys::socket::getsockopt(&self.socket, sockopt::SocketError).unwrap_or(libc::EBADF);
+        match errno {
+            // A receiver that only closed its side is gone: no receiver of logs goes on like that.
+            0 if is_over => failed(libc::EPIPE),
+            0 if self.is_silent() => failed(libc::ETIMEDOUT),
+            0 => None,
+            errno => failed(errno),
         }
     }
 
@@ -149,19 +207,31 @@ impl Link {
         owes && sys::silence_ms(self.socket.as_fd()).is_some_and(|silence| silence > SILENCE_MS)
     }
 
-    /// Gives all bytes to the stream. As long as the receiver takes none, this waits.
-    pub(crate) fn send_all(&mut self, bytes: &[u8], stop: BorrowedFd<'_>) -> Result<(), Problem> {
+    /// Gives all bytes to the stream, at most up to a time. As long as the receiver takes none, this waits.
+    pub(crate) fn send_all(
+        &mut self,
+        bytes: &[u8],
+        until: Option<Instant>,
+        stop: BorrowedFd<'_>,
+    ) -> Result<(), Problem> {
+        // The kernel names a reset once, and calls it an end in order after that.
+        if let Some(problem) = self.broken {
+            return Err(problem);
+        }
         #[cfg(feature = "tls")]
         if let Some(secure) = &mut self.secure {
             for part in bytes.chunks(16 << 10) {
-                secure.send(&self.socket, part, stop)?;
+                secure.send(&self.socket, part, until, stop)?;
             }
             self.sent += bytes.len() as u64;
             return Ok(());
         }
         let mut rest = bytes;
         while !rest.is_empty() {
-            let taken = send_some(&self.socket, rest, stop, || self.is_silent())?;
+            let taken = match self.tap {
+                Some(_) => plugin::write_some(&self.socket, rest, stop)?,
+                None => send_some(&self.socket, rest, until, stop, || self.is_silent())?,
+            };
             self.sent += taken as u64;
             rest = &rest[taken..];
         }
@@ -194,9 +264,9 @@ impl Link {
     /// A datagram that is too long for the socket is cut: no receiver takes it whole.
     fn send_datagram(&self, bytes: &[u8], stop: BorrowedFd<'_>) -> Result<(), Problem> {
         const MOST: usize = 65_000;
-        match send_some(&self.socket, bytes, stop, || false) {
+        match send_some(&self.socket, bytes, None, stop, || false) {
             Err(Problem::Failed(_, libc::EMSGSIZE)) if bytes.len() > MOST => {
-                send_some(&self.socket, &bytes[..MOST], stop, || false).map(|_| ())
+                send_some(&self.socket, &bytes[..MOST], None, stop, || false).map(|_| ())
             }
             sent => sent.map(|_| ()),
         }
@@ -211,7 +281,7 @@ impl Link {
         let count = parts.len();
         // A record has 16 KiB: only labels of a hundred kilobytes lead here. No receiver takes such a message.
         if count > CHUNKS {
-            return Err(Problem::Failed(Fault::Send, libc::EMSGSIZE));
+            return Err(Problem::OfOne(Fault::Send, libc::EMSGSIZE));
         }
         for (number, part) in parts.enumerate() {
             let mut chunk = vec![0x1e, 0x0f];
@@ -226,7 +296,7 @@ impl Link {
 
     /// An entry that is too long for a datagram goes as a sealed file.
     fn send_entry(&self, bytes: &[u8], stop: BorrowedFd<'_>) -> Result<(), Problem> {
-        match send_some(&self.socket, bytes, stop, || false) {
+        match send_some(&self.socket, bytes, None, stop, || false) {
             Err(Problem::Failed(_, libc::EMSGSIZE | libc::ENOBUFS)) => {}
             sent => return sent.map(|_| ()),
         }
@@ -250,7 +320,7 @@ impl Link {
         let mut from = 0;
         for (number, frame) in frames.frames.iter().enumerate() {
             let bytes = &frames.bytes[from..frame.end];
-            let done = self.send_all(bytes, stop).and_then(|()| self.answer(frame.name.as_bytes(), stop));
+            let done = self.send_all(bytes, None, stop).and_then(|()| self.answer(frame.name.as_bytes(), stop));
             if let Err(problem) = done {
                 return (number, Err(problem));
             }
@@ -279,6 +349,14 @@ impl Link {
     }
 
     fn more_answers(&mut self, until: Instant, stop: BorrowedFd<'_>) -> Result<(), Problem> {
+        match self.receive(until, stop)? {
+            0 => Err(Problem::Failed(Fault::Refused, libc::ECONNRESET)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes more bytes of answers; 0: the receiver has ended the connection.
+    fn receive(&mut self, until: Instant, stop: BorrowedFd<'_>) -> Result<usize, Problem> {
         let failed = |errno| Problem::Failed(Fault::Refused, errno);
         loop {
             // Also for a receiver that sends without end.
@@ -296,10 +374,9 @@ impl Link {
             #[cfg(not(feature = "tls"))]
             let got = recv(self.socket.as_raw_fd(), &mut block, MsgFlags::MSG_DONTWAIT);
             match got {
-                Ok(0) => return Err(failed(libc::ECONNRESET)),
                 Ok(length) => {
                     self.answers.extend_from_slice(&block[..length]);
-                    return Ok(());
+                    return Ok(length);
                 }
                 Err(Errno::EAGAIN | Errno::EINTR) => drop(wait(self.fd(), PollFlags::POLLIN, left, stop)?),
                 Err(errno) => return Err(failed(errno as i32)),
@@ -308,10 +385,11 @@ impl Link {
     }
 }
 
-/// Sends some of the bytes (a datagram: all); waits until the socket takes some.
+/// Sends some of the bytes (a datagram: all); waits until the socket takes some, at most up to a time.
 pub(crate) fn send_some(
     socket: &OwnedFd,
     bytes: &[u8],
+    until: Option<Instant>,
     stop: BorrowedFd<'_>,
     is_gone: impl Fn() -> bool,
 ) -> Result<usize, Problem> {
@@ -320,7 +398,9 @@ pub(crate) fn send_some(
             Ok(taken) => return Ok(taken),
             Err(Errno::EINTR) => {}
             Err(Errno::EAGAIN) => {
-                if !wait(socket.as_fd(), PollFlags::POLLOUT, LOOK, stop)? && is_gone() {
+                let left = until.map_or(LOOK, |until| until.saturating_duration_since(Instant::now()).min(LOOK));
+                // A receiver that takes a little now and then does not get more time, either.
+                if left.is_zero() || !wait(socket.as_fd(), PollFlags::POLLOUT, left, stop)? && is_gone() {
                     return Err(Problem::Failed(Fault::Send, libc::ETIMEDOUT));
                 }
             }
@@ -344,6 +424,7 @@ mod tests {
     use super::*;
     use crate::drivers::{Frame, TlsFiles};
     use nix::sys::eventfd::{EfdFlags, EventFd};
+    use std::net::TcpListener;
     use std::os::unix::net::{UnixListener, UnixStream};
 
     /// A connection of the forward protocol, its other end, and the descriptor that ends it.
@@ -352,7 +433,7 @@ mod tests {
         let _ = std::fs::remove_file(&path);
         let listener = UnixListener::bind(&path).unwrap();
         let address = Address::Unix(path.to_str().unwrap().to_owned());
-        let to = Destination { address, tls: TlsFiles::default(), manner: Manner::Answered };
+        let to = Destination { address, tls: TlsFiles::default(), manner: Manner::Answered, account: String::new() };
         let stop = EventFd::from_flags(EfdFlags::EFD_CLOEXEC).unwrap();
         let link = Link::open(&to, stop.as_fd()).unwrap();
         std::fs::remove_file(&path).unwrap();
@@ -360,7 +441,30 @@ mod tests {
     }
 
     fn frames() -> Frames {
-        Frames { bytes: b"x".to_vec(), frames: vec![Frame { end: 1, records: 1, name: "i-1".into() }] }
+        Frames {
+            bytes: b"x".to_vec(),
+            frames: vec![Frame { end: 1, records: 1, name: "i-1".into() }],
+            ..Frames::default()
+        }
+    }
+
+    #[test]
+    fn a_reset_that_was_seen_stays_one() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = Address::Tcp("127.0.0.1".into(), listener.local_addr().unwrap().port());
+        let to = Destination { address, tls: TlsFiles::default(), manner: Manner::Stream, account: String::new() };
+        let stop = EventFd::from_flags(EfdFlags::EFD_CLOEXEC).unwrap();
+        let mut link = Link::open(&to, stop.as_fd()).unwrap();
+        let other = listener.accept().unwrap().0;
+        link.send_all(b"x", None, stop.as_fd()).unwrap();
+        // With a byte that was not read the end is a reset.
+        poll(&mut [PollFd::new(other.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE).unwrap();
+        drop(other);
+        poll(&mut [PollFd::new(link.fd(), ENDED)], PollTimeout::NONE).unwrap();
+        let reset = Problem::Failed(Fault::Send, libc::ECONNRESET);
+        assert_eq!(link.failure(), Some(reset));
+        assert_eq!(link.send_all(b"y", None, stop.as_fd()), Err(reset));
+        assert_eq!(link.failure(), Some(reset));
     }
 
     const OTHER: &[u8] = b"\x81\xa3ack\xa1x";

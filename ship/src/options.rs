@@ -72,8 +72,12 @@ pub enum Address {
     Tls(String, u16),
     /// `unix://`
     Unix(String),
+    /// The path of a stream socket; a link is refused.
+    Own(String),
     /// `unixgram://`
     UnixDatagram(String),
+    /// The log plugin that the plan in this file names.
+    Plugin(String),
     /// The host's own syslog: the first of its usual sockets that is there.
     LocalSyslog,
 }

@@ -1,10 +1,14 @@
 //! The plan of a delivery: the driver, its options, and the facts of the container. It stands in a file beside the cursor,
 //! readable by its owner alone, because options hold keys and tokens.
 
-use crate::drivers::{Driver, NAMES};
+use crate::cursor::Cursor;
+use crate::drivers::{Destination, Driver, NAMES};
+use crate::net::{Problem, ask_once};
 use crate::options::{Error, Options, is_size, refused, text};
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::os::fd::AsFd;
 
 /// The facts of a container that records carry.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,6 +40,19 @@ impl Facts {
     }
 }
 
+/// The log plugin of a delivery.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogPlugin {
+    /// `unix:///PATH` or `tcp://HOST:PORT`.
+    pub address: String,
+    /// The directory of the FIFO.
+    pub fifo_dir: String,
+    /// The path of that directory as the plugin sees it.
+    pub seen_dir: String,
+    /// The container's facts in docker's form: a JSON object.
+    pub info: String,
+}
+
 /// A delivery: all that a shipper needs to know of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
@@ -45,8 +62,12 @@ pub struct Plan {
     pub options: Options,
     /// The name of the log's file.
     pub log: String,
+    /// The byte of the file `alive` of the root that the container's monitor locks; `None`: unknown.
+    pub slot: Option<u32>,
     /// The facts of the container.
     pub facts: Facts,
+    /// Set if the driver is a plugin.
+    pub plugin: Option<LogPlugin>,
 }
 
 impl Plan {
@@ -55,8 +76,13 @@ impl Plan {
         let facts = &self.facts;
         let map = |map: &Options| Value::Object(map.iter().map(|(k, v)| (k.clone(), v.clone().into())).collect());
         let mut all: Map<String, Value> = self.words().map(|(key, text)| (key.to_owned(), text.into())).collect();
+        all.insert("slot".into(), self.slot.into());
         all.insert("options".into(), map(&self.options));
         all.insert("extras".into(), map(&facts.extras));
+        if let Some(LogPlugin { address, fifo_dir, seen_dir, info }) = &self.plugin {
+            let plugin = [address, fifo_dir, seen_dir, info].map(|text| Value::from(text.as_str()));
+            all.insert("plugin".into(), plugin.to_vec().into());
+        }
         Value::Object(all).to_string()
     }
 
@@ -85,10 +111,19 @@ impl Plan {
             let map = all.get(key)?.as_object()?;
             map.iter().map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
         };
+        let plugin = match all.get("plugin") {
+            None => None,
+            Some(list) => {
+                let word = |at: usize| Some(list.get(at)?.as_str()?.to_owned());
+                Some(LogPlugin { address: word(0)?, fifo_dir: word(1)?, seen_dir: word(2)?, info: word(3)? })
+            }
+        };
         Some(Plan {
+            plugin,
             driver: word("driver")?,
             options: map("options")?,
             log: word("log")?,
+            slot: all.get("slot").and_then(Value::as_u64).and_then(|slot| u32::try_from(slot).ok()),
             facts: Facts {
                 id: word("id")?,
                 name: word("name")?,
@@ -110,6 +145,12 @@ pub fn check(kind: &str, options: &Options) -> Result<(), Error> {
     if !NAMES.contains(&kind) {
         return refused(format!("logger: no log driver named '{kind}' is registered"));
     }
+    check_spool(options)?;
+    Driver::parse(kind, options).map(|_| ())
+}
+
+/// Checks the options of every driver that delivers: those of the spool. A plugin checks its own options.
+pub fn check_spool(options: &Options) -> Result<(), Error> {
     let mode = options.get("mode").map_or("", String::as_str);
     if !["", "blocking", "non-blocking"].contains(&mode) {
         return refused(format!("logger: logging mode not supported: {mode}"));
@@ -125,22 +166,41 @@ pub fn check(kind: &str, options: &Options) -> Result<(), Error> {
     {
         return refused(format!("invalid value for option cache-disabled: {other}"));
     }
-    Driver::parse(kind, options).map(|_| ())
+    Ok(())
 }
 
 /// Reads the files that the options of a driver name. Errors: one of them is missing, no regular file, or too long.
 pub fn check_files(kind: &str, options: &Options) -> Result<(), Error> {
-    let tls = Driver::parse(kind, options)?.destination().tls;
+    let driver = Driver::parse(kind, options)?;
+    let to = driver.destination();
+    let tls = to.tls.clone();
     let authorities = tls.authorities.filter(|_| !tls.skips_check);
-    let files =
-        [("syslog-tls-ca-cert", authorities), ("syslog-tls-cert", tls.certificate), ("syslog-tls-key", tls.key)];
-    for (option, path) in files {
+    let named = match kind {
+        "splunk" => "splunk-capath".to_owned(),
+        kind => format!("{kind}-tls-ca-cert"),
+    };
+    let (certificate, key) = (format!("{kind}-tls-cert"), format!("{kind}-tls-key"));
+    for (option, path) in [(named, authorities), (certificate, tls.certificate), (key, tls.key)] {
         let Some(path) = path else { continue };
         if let Err(errno) = crate::files::read(&path) {
             return refused(format!("{option}: read {}: {}", path.display(), crate::files::reason(errno)));
         }
     }
-    Ok(())
+    driver.verification().map_or(Ok(()), |request| verify(kind, &to, &request))
+}
+
+/// Asks a receiver whether it is one, because an option says so.
+fn verify(kind: &str, to: &Destination, request: &[u8]) -> Result<(), Error> {
+    let before = format!("{kind}: failed to verify connection - ");
+    let never = EventFd::from_flags(EfdFlags::EFD_CLOEXEC).map_err(|errno| Error(format!("{before}{errno}")))?;
+    match ask_once(to, request, never.as_fd()) {
+        Ok(answer) if answer.status == 200 => Ok(()),
+        Ok(answer) => refused(format!("{before}{} - {}", answer.status, String::from_utf8_lossy(&answer.body))),
+        Err(Problem::Failed(fault, errno) | Problem::OfOne(fault, errno)) => {
+            refused(format!("{before}{}", Cursor { fault: Some((fault, errno)), ..Cursor::default() }.error()))
+        }
+        Err(Problem::Stopped) => refused(format!("{before}stopped")),
+    }
 }
 
 #[cfg(test)]
@@ -156,7 +216,10 @@ mod tests {
             ..Facts::default()
         };
         let options = Options::from([("syslog-address".into(), "tcp://a:1".into())]);
-        let plan = Plan { driver: "syslog".into(), options, log: "x-json.log".into(), facts };
+        let mut plan =
+            Plan { driver: "syslog".into(), options, log: "x-json.log".into(), slot: Some(3), facts, plugin: None };
+        assert_eq!(Plan::from_json(plan.to_json().as_bytes()), Some(plan.clone()));
+        plan.plugin = Some(LogPlugin { address: "unix:///a".into(), info: "{}".into(), ..LogPlugin::default() });
         assert_eq!(Plan::from_json(plan.to_json().as_bytes()), Some(plan));
         assert_eq!(Plan::from_json(b"{}"), None);
     }

@@ -1,12 +1,15 @@
 //! The shipper of a root: finds the deliveries in the outbox, and gives each to the courier of its destination.
 //!
-//! One shipper works for a root: it holds a lock. The lock goes when its last thread has ended.
+//! One shipper works for a root: it holds a lock. The lock goes when its last thread has ended. A shipper is threads of a
+//! program that has a root open ([`run`]), or a program of its own ([`run_until_done`]).
 
 use crate::courier::{Courier, Source, with_fault};
 use crate::cursor::{CursorFile, Fault};
 use crate::drivers::{Destination, Driver};
-use crate::net::{Problem, wait};
+use crate::holder::Holder;
+use crate::net::{self, wait};
 use crate::outbox::{self, Entry, forget};
+use crate::plan::Plan;
 use nix::poll::PollFlags;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
@@ -14,15 +17,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How often a shipper tries to get the lock.
 const ROUND: Duration = Duration::from_secs(1);
 /// How often it looks for deliveries: with and without a watch of their directory.
 const ROUNDS: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(1));
+/// How often a shipper that ends by itself looks whether it is still needed.
+const IDLE: Duration = Duration::from_secs(10);
+/// How long it waits for the end of its couriers, and how often it looks. They tell log plugins to leave.
+const PARTING: (Duration, Duration) = (Duration::from_secs(5), Duration::from_millis(10));
 /// The bounds of the logs of removed containers: bytes, and age.
 const MOST: u64 = 256 << 20;
 const AGE: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -33,10 +40,10 @@ pub type Spawn = Box<dyn Fn(Box<dyn FnOnce() + Send>) -> bool + Send>;
 /// The parts that all threads of a shipper share.
 struct Shared {
     root: PathBuf,
-    /// Readable when all are to end; nobody reads it.
+    /// Readable when the couriers are to end; nobody reads it.
     stop: Arc<OwnedFd>,
     /// Locked as long as a thread lives.
-    _lock: File,
+    lock: Arc<File>,
     /// The containers that a courier has.
     known: Mutex<BTreeSet<String>>,
 }
@@ -50,31 +57,129 @@ struct Inbox {
 /// Works until `stop` is readable. `lock`: the file by whose lock shippers know of each other.
 pub fn run(root: &Path, lock: &Path, stop: Arc<OwnedFd>, spawn: &Spawn) {
     let Some(lock) = take_lock(lock, &stop) else { return };
-    let shared = Arc::new(Shared { root: root.to_owned(), stop, _lock: lock, known: Mutex::default() });
-    let mut couriers = BTreeMap::new();
-    let outbox = outbox::directory(root);
-    // A start makes it otherwise; a watch needs it before.
-    let _ = DirBuilder::new().recursive(true).mode(0o700).create(&outbox);
-    let watch = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok();
-    let mut is_watched = false;
+    Shared::new(root, &Arc::new(lock), &stop).work(spawn, Ends::WhenTold, &stop);
+}
+
+/// As [`run`], for a caller that holds the lock in `lock`. Ends, too, when no delivery needs a shipper ([`is_needed`]): the
+/// lock is free then. The couriers have ended before, so that no log plugin is left behind; nothing is written to `stop`.
+pub fn run_until_done(root: &Path, lock: File, stop: Arc<OwnedFd>, spawn: &Spawn) {
+    let lock = Arc::new(lock);
     loop {
-        if let Some(watch) = watch.as_ref().filter(|_| !is_watched) {
-            let what = AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO;
-            is_watched = watch.add_watch(&outbox, what).is_ok();
+        let Ok(parting) = EventFd::from_flags(EfdFlags::EFD_CLOEXEC) else {
+            match wait(stop.as_fd(), PollFlags::POLLIN, ROUND, stop.as_fd()) {
+                Ok(_) => continue,
+                Err(_) => return,
+            }
+        };
+        let parting = Arc::new(OwnedFd::from(parting));
+        let shared = Shared::new(root, &lock, &parting);
+        let ended = shared.work(spawn, Ends::WhenDone, &stop);
+        shared.end_couriers();
+        if ended == Ended::Told {
+            return Holder::tell(&lock);
         }
-        for id in names(&outbox) {
-            shared.take_on(&id, &mut couriers, spawn);
-        }
-        shared.bound(&outbox);
-        let fd = watch.as_ref().map_or(shared.stop.as_fd(), AsFd::as_fd);
-        let round = if is_watched { ROUNDS.0 } else { ROUNDS.1 };
-        if wait(fd, PollFlags::POLLIN, round, shared.stop.as_fd()).is_err() {
+        if is_done(root, &lock) {
             return;
         }
-        // A directory that is gone takes its watch along.
-        is_watched &= watch.as_ref().is_none_or(|watch| {
-            watch.read_events().unwrap_or_default().iter().all(|event| !event.mask.contains(AddWatchFlags::IN_IGNORED))
-        });
+    }
+}
+
+/// Whether no delivery needs a shipper; then the lock is free. A start that came meanwhile, and found the lock taken, is seen
+/// by the second look: its container lives before it looks for the lock.
+fn is_done(root: &Path, lock: &File) -> bool {
+    is_void(lock) || lock.unlock().is_err() || !is_needed(root) || lock.try_lock().is_err()
+}
+
+/// Whether the lock's file was removed. Then it locks nothing any more: the next shipper of the root makes another one.
+fn is_void(lock: &File) -> bool {
+    lock.metadata().is_ok_and(|facts| facts.nlink() == 0)
+}
+
+/// When a shipper ends by itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    WhenTold,
+    WhenDone,
+}
+
+/// Why a shipper's work ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Told,
+    Done,
+}
+
+/// Whether a shipper of this root has work, or will have some: a container runs whose log is delivered, something is owed, or
+/// a log plugin was not told to leave.
+pub fn is_needed(root: &Path) -> bool {
+    let plans = || outbox::ids(root).into_iter().filter_map(|id| outbox_plan(root, &id));
+    plans().any(|(entry, plan)| entry.has_monitor(plan.slot) || net::has_left_streams(&plan))
+        || plans().any(|(entry, plan)| entry.owes(&plan).unwrap_or(true))
+}
+
+/// The plan of a delivery, if this version knows how to follow it.
+fn outbox_plan(root: &Path, id: &str) -> Option<(Entry, Plan)> {
+    let entry = Entry::new(root, id);
+    let plan = entry.plan()?;
+    Driver::of(&plan, &entry.plan_path()).ok().map(|_| (entry, plan))
+}
+
+impl Shared {
+    fn new(root: &Path, lock: &Arc<File>, stop: &Arc<OwnedFd>) -> Arc<Shared> {
+        let (stop, lock) = (Arc::clone(stop), Arc::clone(lock));
+        Arc::new(Shared { root: root.to_owned(), stop, lock, known: Mutex::default() })
+    }
+
+    /// Gives deliveries to couriers, until `told` is readable.
+    fn work(self: &Arc<Shared>, spawn: &Spawn, ends: Ends, told: &OwnedFd) -> Ended {
+        let mut couriers = BTreeMap::new();
+        let outbox = outbox::directory(&self.root);
+        // A start makes it otherwise; a watch needs it before.
+        let _ = DirBuilder::new().recursive(true).mode(0o700).create(&outbox);
+        let watch = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok();
+        let mut is_watched = false;
+        loop {
+            if let Some(watch) = watch.as_ref().filter(|_| !is_watched) {
+                let what = AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO;
+                is_watched = watch.add_watch(&outbox, what).is_ok();
+            }
+            for id in outbox::ids(&self.root) {
+                self.take_on(&id, &mut couriers, spawn);
+            }
+            self.bound(&outbox);
+            if ends == Ends::WhenDone && (is_void(&self.lock) || !is_needed(&self.root)) {
+                return Ended::Done;
+            }
+            let fd = watch.as_ref().map_or(told.as_fd(), AsFd::as_fd);
+            if wait(fd, PollFlags::POLLIN, round(ends, is_watched), told.as_fd()).is_err() {
+                return Ended::Told;
+            }
+            // A directory that is gone takes its watch along.
+            is_watched &= watch.as_ref().is_none_or(|watch| {
+                let events = watch.read_events().unwrap_or_default();
+                events.iter().all(|event| !event.mask.contains(AddWatchFlags::IN_IGNORED))
+            });
+        }
+    }
+
+    /// Lets the couriers end, and waits for them. One that takes too long ends without this.
+    fn end_couriers(self: &Arc<Shared>) {
+        // The counter of an event has room for a one: this does not fail.
+        let _ = nix::unistd::write(&*self.stop, &1_u64.to_ne_bytes());
+        let until = Instant::now() + PARTING.0;
+        // Each courier's thread has a share of this.
+        while Arc::strong_count(self) > 1 && Instant::now() < until {
+            std::thread::sleep(PARTING.1);
+        }
+    }
+}
+
+/// How long a shipper waits before it looks again.
+fn round(ends: Ends, is_watched: bool) -> Duration {
+    match (ends, is_watched) {
+        (_, false) => ROUNDS.1,
+        (Ends::WhenTold, true) => ROUNDS.0,
+        (Ends::WhenDone, true) => IDLE,
     }
 }
 
@@ -91,13 +196,6 @@ fn take_lock(path: &Path, stop: &Arc<OwnedFd>) -> Option<File> {
     }
 }
 
-/// The ids of containers in the outbox.
-fn names(outbox: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(outbox).into_iter().flatten();
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    names.filter(|name| name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit())).collect()
-}
-
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -110,7 +208,7 @@ impl Shared {
         }
         let entry = Entry::new(&self.root, id);
         let plan = entry.plan();
-        let driver = plan.as_ref().and_then(|plan| Driver::parse(&plan.driver, &plan.options).ok());
+        let driver = plan.as_ref().and_then(|plan| Driver::of(plan, &entry.plan_path()).ok());
         let (Some(plan), Some(driver)) = (plan, driver) else {
             // The next start writes the plan again. Inspection shows the damage until then.
             if let Ok(mut file) = CursorFile::open(&entry.cursor_path()) {
@@ -164,7 +262,7 @@ impl Shared {
             drop(new);
             match courier.work(inbox.wake.as_fd(), self.stop.as_fd()) {
                 Ok(over) => locked(&self.known).retain(|id| !over.contains(id)),
-                Err(Problem::Stopped | Problem::Failed(..)) => return,
+                Err(_) => return,
             }
             let _ = inbox.wake.read();
         }
@@ -173,7 +271,7 @@ impl Shared {
     /// Drops the oldest logs of removed containers beyond the bounds, and counts their lines.
     fn bound(&self, outbox: &Path) {
         let mut orphans: Vec<(SystemTime, u64, String)> = Vec::new();
-        for id in names(outbox) {
+        for id in outbox::ids(&self.root) {
             let entry = Entry::new(&self.root, &id);
             if entry.is_orphan()
                 && let Ok(facts) = entry.own.metadata()

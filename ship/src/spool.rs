@@ -7,7 +7,7 @@
 use crate::cursor::{Cursor, Position};
 use crate::record::{self, Head};
 use crate::sys;
-use coracle_monitor::wire::{LOG_MARK, LOG_MARK_LEN, LogMark};
+use coracle_monitor::wire::{LOG_MARK, LOG_MARK_BEFORE, LOG_MARK_LEN, LogMark};
 use flate2::bufread::MultiGzDecoder;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, ErrorKind, Read, Seek};
@@ -224,7 +224,11 @@ impl Spool {
             open.read(at.offset, most, &mut self.window)?;
             match memchr::memrchr(b'\n', &self.window) {
                 Some(end) => break end + 1,
-                None if self.window.len() < most => return Ok(Batch::default()),
+                None if self.window.len() < most => {
+                    // A log that nothing is left of keeps no memory.
+                    self.window = Vec::new();
+                    return Ok(Batch::default());
+                }
                 None if most >= MOST => break self.window.len(),
                 None => most *= 2,
             }
@@ -338,7 +342,8 @@ impl Open {
         };
         // The monitor gives the first file its mark after it made the file.
         let first = LogMark { generation: 1, records: 0, bytes: 0 };
-        let mark = sys::attribute::<LOG_MARK_LEN>(file.as_fd(), LOG_MARK);
+        let named = |name| sys::attribute::<LOG_MARK_LEN>(file.as_fd(), name);
+        let mark = named(LOG_MARK).or_else(|| named(LOG_MARK_BEFORE));
         let mark = mark.and_then(|bytes| LogMark::from_bytes(&bytes)).unwrap_or(first);
         let packed = packed.then(|| Packed::new(&file)).transpose()?;
         Ok(Some(Open { mark, file, packed }))
@@ -349,6 +354,9 @@ impl Open {
         if let Some(packed) = &mut self.packed {
             return packed.read(&self.file, offset, most, window);
         }
+        // A log that is written slowly needs little room.
+        let left = self.file.metadata()?.len().saturating_sub(offset);
+        let most = most.min(usize::try_from(left).unwrap_or(most));
         window.resize(most, 0);
         let mut got = 0;
         while got < most {

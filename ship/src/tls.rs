@@ -38,7 +38,7 @@ impl Session {
         let session = ClientConnection::new(Arc::new(config), name).map_err(|_| failed(libc::EPROTO))?;
         let mut session = Session(session);
         let until = Instant::now() + PATIENCE;
-        session.flush(socket, stop)?;
+        session.flush(socket, Some(until), stop)?;
         while session.0.is_handshaking() {
             let left = until.saturating_duration_since(Instant::now());
             wait(socket.as_fd(), PollFlags::POLLIN, left, stop)?;
@@ -51,17 +51,23 @@ impl Session {
                 Ok(_) | Err(Errno::EAGAIN | Errno::EINTR) => {}
                 Err(errno) => {
                     // The reason for the receiver.
-                    let _ = session.flush(socket, stop);
+                    let _ = session.flush(socket, Some(until), stop);
                     return Err(failed(errno as i32));
                 }
             }
-            session.flush(socket, stop)?;
+            session.flush(socket, Some(until), stop)?;
         }
         Ok(session)
     }
 
     /// Encrypts and sends all bytes.
-    pub(crate) fn send(&mut self, socket: &OwnedFd, bytes: &[u8], stop: BorrowedFd<'_>) -> Result<(), Problem> {
+    pub(crate) fn send(
+        &mut self,
+        socket: &OwnedFd,
+        bytes: &[u8],
+        until: Option<Instant>,
+        stop: BorrowedFd<'_>,
+    ) -> Result<(), Problem> {
         // A receiver's alert, or its end.
         match self.take(socket) {
             Ok(0) => return Err(Problem::Failed(Fault::Send, libc::ECONNRESET)),
@@ -69,7 +75,7 @@ impl Session {
             Err(errno) => return Err(Problem::Failed(Fault::Send, errno as i32)),
         }
         self.0.writer().write_all(bytes).map_err(|_| Problem::Failed(Fault::Send, libc::EIO))?;
-        self.flush(socket, stop)
+        self.flush(socket, until, stop)
     }
 
     /// Received bytes, decrypted.
@@ -88,14 +94,14 @@ impl Session {
         })
     }
 
-    fn flush(&mut self, socket: &OwnedFd, stop: BorrowedFd<'_>) -> Result<(), Problem> {
+    fn flush(&mut self, socket: &OwnedFd, until: Option<Instant>, stop: BorrowedFd<'_>) -> Result<(), Problem> {
         let mut out = Vec::new();
         while self.0.wants_write() {
             self.0.write_tls(&mut out).map_err(|_| failed(libc::EIO))?;
         }
         let mut rest = out.as_slice();
         while !rest.is_empty() {
-            let taken = send_some(socket, rest, stop, || false)?;
+            let taken = send_some(socket, rest, until, stop, || false)?;
             rest = &rest[taken..];
         }
         Ok(())
@@ -111,6 +117,13 @@ impl Session {
         }
         Ok(got)
     }
+}
+
+/// A signature by RSA (PKCS #1, version 1.5) with SHA-256; `None`: the text has no key of that kind.
+pub(crate) fn sign_rs256(key: &str, text: &[u8]) -> Option<Vec<u8>> {
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).ok()?;
+    let key = ring::sign::any_supported_type(&key).ok()?;
+    key.choose_scheme(&[SignatureScheme::RSA_PKCS1_SHA256])?.sign(text).ok()
 }
 
 /// Errors: a file cannot be read, or holds something else.

@@ -1,16 +1,23 @@
 //! The log of one container in the hands of a courier.
 
+use super::pause::Pause;
 use super::with_fault;
 use crate::cursor::{CursorFile, Fault};
-use crate::drivers::{Driver, Encoder, Frames};
-use crate::net::Problem;
+use crate::drivers::{Destination, Driver, Encoder, Frames, Verdict};
+use crate::net::{Link, Problem};
 use crate::outbox::{Entry, forget};
 use crate::plan::Plan;
 use crate::spool::{Batch, Place, Spool};
 use crate::time::now_ns;
 use std::io;
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Requests of a log that is written slowly follow each other so far apart.
+const GATHER: Duration = Duration::from_secs(1);
 
 /// A log that is being delivered.
 pub struct Source {
@@ -20,6 +27,10 @@ pub struct Source {
     encoder: Box<dyn Encoder>,
     /// Which file the plan was read from: a start writes another one if the facts changed.
     plan: u64,
+    /// The byte that the container's monitor holds.
+    slot: Option<u32>,
+    /// The container was seen without a monitor, and its log not read since then.
+    is_last_look: bool,
     spool: Spool,
     file: CursorFile,
     /// Up to here everything is delivered.
@@ -28,6 +39,13 @@ pub struct Source {
     pub(super) reading: Place,
     /// There may be records behind that.
     pub(super) is_ready: bool,
+    /// Nothing was left when the log was read last.
+    is_read: bool,
+    /// The last request.
+    asked: Option<Instant>,
+    /// This log alone was refused: it is not tried before.
+    held: Option<Instant>,
+    pause: Pause,
 }
 
 /// A batch that was read, and where.
@@ -38,19 +56,25 @@ pub(super) struct Turn {
 
 impl Turn {
     /// The place behind the batch.
-    pub(super) fn end(&self) -> Place {
+    pub(super) fn end(&self, frames: &Frames) -> Place {
         let mut place = self.start;
-        place.pass(self.batch.records());
+        self.pass(&mut place, 0..self.batch.records().len(), frames);
         place
+    }
+
+    /// Moves a place over records of the batch. Those that are left out count as neither delivered nor lost.
+    fn pass(&self, place: &mut Place, records: Range<usize>, frames: &Frames) {
+        place.pass(&self.batch.records()[records.clone()]);
+        place.cursor.delivered -= frames.left_out_of(records);
     }
 
     /// The place behind each frame; behind the last one also what the driver left out after it.
     pub(super) fn places<'a>(&'a self, frames: &'a Frames) -> impl Iterator<Item = Place> + 'a {
         let (mut place, mut passed) = (self.start, 0);
-        let (records, last) = (self.batch.records(), frames.frames.len() - 1);
+        let last = frames.frames.len() - 1;
         frames.frames.iter().enumerate().map(move |(number, frame)| {
-            let through = if number == last { records.len() } else { frame.records };
-            place.pass(&records[passed..through]);
+            let through = if number == last { self.batch.records().len() } else { frame.records };
+            self.pass(&mut place, passed..through, frames);
             passed = through;
             place
         })
@@ -66,12 +90,18 @@ impl Source {
             id: plan.facts.id.clone(),
             encoder: driver.encoder(&plan.facts),
             plan: number(&entry),
+            slot: plan.slot,
+            is_last_look: false,
             spool: entry.spool(&plan.log),
             entry,
             file,
             done: place,
             reading: place,
             is_ready: true,
+            is_read: false,
+            asked: None,
+            held: None,
+            pause: Pause::FIRST,
         })
     }
 
@@ -84,10 +114,10 @@ impl Source {
     pub(super) fn next(&mut self, frames: &mut Frames) -> Result<Option<Turn>, Problem> {
         self.renew();
         let mut start = self.reading;
-        let failed = |error: io::Error| Problem::Failed(Fault::Read, error.raw_os_error().unwrap_or(libc::EIO));
+        let failed = |error: io::Error| Problem::OfOne(Fault::Read, error.raw_os_error().unwrap_or(libc::EIO));
         let batch = self.spool.read(&mut start).map_err(failed)?;
         if batch.is_empty() {
-            self.is_ready = false;
+            (self.is_ready, self.is_read) = (false, true);
             if self.reading == self.done && start != self.reading {
                 // Rotation took records, and none came after them.
                 self.reading = start;
@@ -95,6 +125,8 @@ impl Source {
             }
             return Ok(None);
         }
+        self.is_read = false;
+        self.encoder.prepare().map_err(Problem::of_one)?;
         self.encoder.encode(&batch, frames);
         Ok(Some(Turn { start, batch }))
     }
@@ -107,9 +139,66 @@ impl Source {
         }
         self.plan = number;
         let plan = self.entry.plan();
-        if let Some((plan, Ok(driver))) = plan.map(|plan| (plan.clone(), Driver::parse(&plan.driver, &plan.options))) {
+        if let Some((plan, Ok(driver))) = plan.map(|plan| (plan.clone(), Driver::of(&plan, &self.entry.plan_path()))) {
             self.encoder = driver.encoder(&plan.facts);
+            self.slot = plan.slot;
         }
+    }
+
+    /// Whether the container has ended and nothing of its log is left to send. The log is read once more after the end was
+    /// seen: the last lines may have come before it.
+    pub(super) fn has_ended(&mut self) -> bool {
+        self.renew();
+        let was_last_look = self.is_last_look;
+        self.is_last_look = !self.is_ready && self.reading == self.done && !self.entry.has_monitor(self.slot);
+        self.is_ready |= self.is_last_look && !was_last_look;
+        self.is_last_look && was_last_look
+    }
+
+    /// How long records are gathered before the next request, if there may be any.
+    pub(super) fn due(&self) -> Duration {
+        let held = self.held.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
+        match self.asked.filter(|_| self.is_read) {
+            _ if !self.is_ready => Duration::MAX,
+            Some(asked) => GATHER.saturating_sub(asked.elapsed()).max(held),
+            None => held,
+        }
+    }
+
+    /// Sends a request, and those that its answers ask for; answers how many records the receiver will never take.
+    pub(super) fn ask(
+        &mut self,
+        (link, to): (&mut Option<Link>, &Destination),
+        request: &[u8],
+        stop: BorrowedFd<'_>,
+    ) -> Result<u64, Problem> {
+        self.asked = Some(Instant::now());
+        let mut first: Option<Vec<u8>> = None;
+        loop {
+            let open = match link {
+                Some(open) => open,
+                None => link.insert(Link::open(to, stop)?),
+            };
+            let answer = open.ask(first.as_deref().unwrap_or(request), stop)?;
+            if answer.ends {
+                *link = None;
+            }
+            match self.encoder.judge(&answer) {
+                Verdict::Taken(refused) => return Ok(refused),
+                Verdict::First(request) => first = Some(request),
+                Verdict::Again => first = None,
+                Verdict::Refused(problem) => return Err(problem.of_one()),
+            }
+        }
+    }
+
+    /// Everything up to a place is delivered, but for so many records that are lost.
+    pub(super) fn deliver_but(&mut self, mut place: Place, lost: u64) {
+        let lost = lost.min(place.cursor.delivered - self.done.cursor.delivered);
+        place.cursor.lost += lost;
+        place.cursor.delivered -= lost;
+        self.reading = place;
+        self.deliver(place);
     }
 
     /// Everything up to a place is delivered.
@@ -119,6 +208,9 @@ impl Source {
         // Rotation may have taken records, and nothing else happened.
         let is_nothing = place.cursor.delivered == now.delivered;
         let (delivered_ns, fault) = if is_nothing { (now.delivered_ns, now.fault) } else { (now_ns(), None) };
+        if !is_nothing {
+            (self.held, self.pause) = (None, Pause::FIRST);
+        }
         let cursor = crate::cursor::Cursor { delivered_ns, fault, ..place.cursor };
         // A disk that takes no cursor means that lines come twice after the shipper's end.
         let _ = self.file.set(cursor);
@@ -127,6 +219,14 @@ impl Source {
     /// The delivery broke: what was sent and not delivered is read again.
     pub(super) fn fail(&mut self, fault: Fault, errno: i32) {
         self.reading = self.done;
+        self.is_ready = true;
+        let now = self.file.now;
+        let _ = self.file.set(with_fault(now, fault, errno));
+    }
+
+    /// The delivery of this log alone failed. Records on their way stay there.
+    pub(super) fn hold(&mut self, fault: Fault, errno: i32) {
+        self.held = Some(Instant::now() + self.pause.take());
         self.is_ready = true;
         let now = self.file.now;
         let _ = self.file.set(with_fault(now, fault, errno));

@@ -1,6 +1,6 @@
 //! fluentd: the forward protocol (MessagePack), over TCP, TLS and UNIX sockets.
 
-use super::{Destination, Encoder, Frames, Manner, TlsFiles};
+use super::{Destination, Encoder, Frames, Manner, TlsFiles, parts_of_line};
 use crate::options::{Address, Error, Options, flag, host_port, is_size, refused, text, unknown};
 use crate::plan::Facts;
 use crate::spool::{Batch, Part};
@@ -84,7 +84,7 @@ fn go_flag(options: &Options, key: &str) -> Result<bool, Error> {
 impl Settings {
     pub(super) fn destination(&self) -> Destination {
         let manner = if self.is_answered { Manner::Answered } else { Manner::Stream };
-        Destination { address: self.address.clone(), tls: TlsFiles::default(), manner }
+        Destination { address: self.address.clone(), tls: TlsFiles::default(), manner, account: String::new() }
     }
 
     pub(super) fn encoder(&self, facts: &Facts) -> Entries {
@@ -116,7 +116,7 @@ impl Entries {
         let out = &mut self.entries;
         out.push(0x92);
         push_time(out, time_ns, self.has_nanoseconds);
-        let parts = part.map_or(Vec::new(), |part| part_fields(&self.id, part));
+        let parts = part.map_or(Vec::new(), |part| parts_of_line(&self.id, part));
         push_map(out, 4 + self.extras.len() + parts.len());
         let source = if stderr { "stderr" } else { "stdout" };
         for (key, value) in [("container_id", &*self.id), ("container_name", &*self.name), ("source", source)] {
@@ -168,16 +168,6 @@ impl Encoder for Entries {
         }
         self.close(frames, count, batch.records().len(), through);
     }
-}
-
-/// Dockerd's fields of a part of a line.
-fn part_fields(id: &str, part: Part) -> Vec<(&'static str, String)> {
-    vec![
-        ("partial_message", "true".to_owned()),
-        ("partial_id", format!("{id}-{}", part.first)),
-        ("partial_ordinal", part.number.to_string()),
-        ("partial_last", part.last.to_string()),
-    ]
 }
 
 fn push_time(out: &mut Vec<u8>, time_ns: i64, has_nanoseconds: bool) {

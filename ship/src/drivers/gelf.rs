@@ -1,6 +1,6 @@
 //! gelf: Graylog's extended log format 1.1, over UDP (compressed) and TCP.
 
-use super::{Destination, Encoder, Frames, Manner, TlsFiles};
+use super::{Destination, Encoder, Frames, Manner, TlsFiles, push_json as push};
 use crate::options::{Address, Error, Options, refused, text, unknown};
 use crate::plan::Facts;
 use crate::spool::Batch;
@@ -99,7 +99,7 @@ impl Settings {
             Address::Udp(..) => Manner::GelfDatagrams,
             _ => Manner::Stream,
         };
-        Destination { address: self.address.clone(), tls: TlsFiles::default(), manner }
+        Destination { address: self.address.clone(), tls: TlsFiles::default(), manner, account: String::new() }
     }
 
     pub(super) fn encoder(&self, facts: &Facts) -> Messages {
@@ -128,11 +128,6 @@ impl Settings {
         let is_stream = matches!(self.address, Address::Tcp(..));
         Messages { before, behind, packing: self.packing, is_stream, message: String::new() }
     }
-}
-
-/// Appends a text as JSON.
-fn push(out: &mut String, text: &str) {
-    out.push_str(&serde_json::Value::from(text).to_string());
 }
 
 /// Makes GELF messages.
@@ -180,8 +175,12 @@ impl Encoder for Messages {
     fn encode(&mut self, batch: &Batch, frames: &mut Frames) {
         for (number, record) in batch.records().iter().enumerate() {
             let text = batch.text(record);
+            if record.hollow {
+                continue;
+            }
             // Graylog refuses a message without a text.
-            if record.hollow || text.is_empty() {
+            if text.is_empty() {
+                frames.left_out.push(number);
                 continue;
             }
             self.make(text, record.head.stderr, record.head.time_ns, record.after.ordinal);

@@ -19,7 +19,7 @@ pub fn parse(options: &Options) -> Result<(), Error> {
 
 pub(super) fn destination() -> Destination {
     let address = Address::UnixDatagram(SOCKET.into());
-    Destination { address, tls: TlsFiles::default(), manner: Manner::Journal }
+    Destination { address, tls: TlsFiles::default(), manner: Manner::Journal, account: String::new() }
 }
 
 /// Makes entries.

@@ -45,6 +45,8 @@ pub enum Form {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     address: Address,
+    /// The address is one of RELP.
+    is_relp: bool,
     facility: u8,
     form: Form,
     tls: TlsFiles,
@@ -58,6 +60,7 @@ pub fn parse(options: &Options) -> Result<Settings, Error> {
     let path = |key: &str| text(options, key).map(Into::into);
     Ok(Settings {
         address: address(text(options, "syslog-address"))?,
+        is_relp: relp(text(options, "syslog-address")).is_some(),
         facility: facility(text(options, "syslog-facility"))?,
         form: form(text(options, "syslog-format"))?,
         tls: TlsFiles {
@@ -66,16 +69,26 @@ pub fn parse(options: &Options) -> Result<Settings, Error> {
             key: path("syslog-tls-key"),
             // As in dockerd, the option's presence decides.
             skips_check: options.contains_key("syslog-tls-skip-verify"),
+            name: None,
         },
     })
 }
 
 fn address(text: Option<&str>) -> Result<Address, Error> {
+    if let Some(plain) = relp(text) {
+        return address(Some(&plain));
+    }
     let Some(text) = text else { return Ok(Address::LocalSyslog) };
     match Address::parse(text, Some(PORT)) {
         Some(address) if PROTOCOLS.iter().any(|proto| text.starts_with(proto)) => Ok(address),
         _ => refused(format!("syslog-address should be in form proto://address, got {text}")),
     }
+}
+
+/// The address below one of RELP; `None`: it is another.
+fn relp(text: Option<&str>) -> Option<String> {
+    let (secure, plain) = (text?.strip_prefix("relp+tls://"), text?.strip_prefix("relp://"));
+    secure.map(|rest| format!("tcp+tls://{rest}")).or_else(|| plain.map(|rest| format!("tcp://{rest}")))
 }
 
 fn facility(text: Option<&str>) -> Result<u8, Error> {
@@ -100,7 +113,7 @@ fn form(text: Option<&str>) -> Result<Form, Error> {
 /// How a receiver separates the messages of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Edge {
-    /// Each is a datagram.
+    /// Each is a datagram, or a message of RELP.
     Datagram,
     /// A newline behind each.
     Newline,
@@ -111,14 +124,18 @@ enum Edge {
 impl Settings {
     pub(super) fn destination(&self) -> Destination {
         let manner = match self.address {
+            _ if self.is_relp => Manner::Relp,
             Address::Udp(..) | Address::UnixDatagram(_) | Address::LocalSyslog => Manner::Datagrams,
-            Address::Tcp(..) | Address::Tls(..) | Address::Unix(_) => Manner::Stream,
+            Address::Tcp(..) | Address::Tls(..) | Address::Unix(_) | Address::Own(_) | Address::Plugin(_) => {
+                Manner::Stream
+            }
         };
-        Destination { address: self.address.clone(), tls: self.tls.clone(), manner }
+        Destination { address: self.address.clone(), tls: self.tls.clone(), manner, account: String::new() }
     }
 
     fn edge(&self) -> Edge {
         match (&self.address, self.form) {
+            _ if self.is_relp => Edge::Datagram,
             (Address::Tls(..), Form::New | Form::Micro) => Edge::Count,
             (Address::Tcp(..) | Address::Tls(..) | Address::Unix(_), _) => Edge::Newline,
             _ => Edge::Datagram,

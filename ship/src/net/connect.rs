@@ -4,11 +4,13 @@ use super::{PATIENCE, Problem, wait};
 use crate::cursor::Fault;
 use crate::options::Address;
 use nix::errno::Errno;
+use nix::fcntl::{OFlag, open as open_file};
 use nix::poll::PollFlags;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrLike, SockaddrStorage, UnixAddr, connect, setsockopt, socket, sockopt,
 };
+use nix::sys::stat::{Mode, fstat};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, mpsc};
@@ -33,7 +35,10 @@ pub(super) fn open(address: &Address, stop: BorrowedFd<'_>) -> Result<OwnedFd, P
             Ok(socket)
         }
         Address::Unix(path) => unix(path, SockType::Stream, stop),
+        Address::Own(path) => own(path, stop),
         Address::UnixDatagram(path) => unix(path, SockType::Datagram, stop),
+        // A plugin has a FIFO.
+        Address::Plugin(_) => Err(failed(Errno::EAFNOSUPPORT)),
         Address::LocalSyslog => {
             let opened = SYSLOG.iter().map(|path| unix(path, SockType::Datagram, stop));
             let mut opened = opened.collect::<Vec<_>>();
@@ -93,6 +98,17 @@ fn unix(path: &str, kind: SockType, stop: BorrowedFd<'_>) -> Result<OwnedFd, Pro
     connected(AddressFamily::Unix, kind, &address, stop)
 }
 
+/// A socket in a directory that the one who listens may write into. A link in its place may lead to any socket of the host: it is
+/// refused.
+fn own(path: &str, stop: BorrowedFd<'_>) -> Result<OwnedFd, Problem> {
+    let file = open_file(path, OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC, Mode::empty()).map_err(failed)?;
+    match fstat(&file).map_err(failed)?.st_mode & libc::S_IFMT {
+        // By the descriptor: nobody can exchange the file that was looked at.
+        libc::S_IFSOCK => unix(&format!("/proc/self/fd/{}", file.as_raw_fd()), SockType::Stream, stop),
+        _ => Err(failed(Errno::ENOTSOCK)),
+    }
+}
+
 fn connected(
     family: AddressFamily,
     kind: SockType,
@@ -127,6 +143,26 @@ fn watch_peer(socket: &OwnedFd) -> nix::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_in_the_place_of_an_own_socket_is_refused() {
+        let dir = std::env::temp_dir().join(format!("coracle-own-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let (socket, link) = (dir.join("a.sock"), dir.join("b.sock"));
+        let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        std::os::unix::fs::symlink(&socket, &link).unwrap();
+        let stop = EventFd::from_flags(EfdFlags::EFD_CLOEXEC).unwrap();
+        let connect = |path: &std::path::Path, own: bool| {
+            let path = path.to_str().unwrap().to_owned();
+            let address = if own { Address::Own(path) } else { Address::Unix(path) };
+            open(&address, stop.as_fd()).map(drop)
+        };
+        assert_eq!(connect(&link, false), Ok(()));
+        assert_eq!(connect(&link, true), Err(failed(Errno::ENOTSOCK)));
+        assert_eq!(connect(&socket, true), Ok(()));
+        drop(listener);
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
 
     #[test]
     fn a_look_up_that_blocks_does_not_hold_the_end_up() {

@@ -29,20 +29,20 @@ const server = new Server({ listenOptions: { port: Number(port), host: "127.0.0.
 server.listen().then(() => fs.writeFileSync(out + ".ready", ""));
 "#;
 
-struct Fluent {
+pub struct Fluent {
     dir: PathBuf,
-    port: u16,
+    pub port: u16,
 }
 
 impl Fluent {
-    fn new(world: &World) -> Fluent {
+    pub fn new(world: &World) -> Fluent {
         let dir = world.dir.join("fluent");
         std::fs::create_dir_all(&dir).expect("a directory");
         std::fs::write(dir.join("server.js"), SERVER).expect("write");
         Fluent { dir, port: free_port() }
     }
 
-    fn start(&self) -> Program {
+    pub fn start(&self) -> Program {
         let ready = self.dir.join("out.ready");
         let _ = std::fs::remove_file(&ready);
         let mut command = Command::new("node");
@@ -52,7 +52,7 @@ impl Fluent {
         program
     }
 
-    fn out(&self) -> String {
+    pub fn out(&self) -> String {
         std::fs::read_to_string(self.dir.join("out")).unwrap_or_default()
     }
 }

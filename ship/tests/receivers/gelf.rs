@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 /// The receiver, built once in a run.
-fn program() -> &'static Path {
+pub fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/receivers/go-gelf");
@@ -55,6 +55,25 @@ fn datagrams_arrive_whatever_their_compression_and_length() {
         let facts = [&last["version"], &last["host"], &last["extra"]["_tag"], &last["extra"]["_container_id"]];
         assert_eq!(facts.map(|fact| fact.as_str()), [Some("1.1"), Some("box"), Some("tag"), Some(&*log.id)]);
         assert_eq!((last["level"].as_i64(), last["time"].as_f64()), (Some(3), Some(1_795_263_628.5)));
+    }
+}
+
+#[test]
+fn lines_without_a_text_are_left_out_and_counted() {
+    let mut world = World::new();
+    for (kind, name) in [("udp", "a"), ("tcp", "b")] {
+        let (_running, address, out) = start(&world, kind);
+        let mut log = world.container(name, "gelf", &[("gelf-address", &address)]);
+        world.ship();
+        log.write_empty(3);
+        for _ in 0..5 {
+            log.write(10);
+            log.write_empty(4);
+        }
+        assert_eq!(log.await_delivery(), (50, 0));
+        assert_eq!((log.left_out(), log.status().expect("a status").is_acknowledged), (23, kind == "tcp"));
+        wait_for("the lines", || numbers(&read(&out), &log).len() == 50);
+        world.stop_shipping();
     }
 }
 

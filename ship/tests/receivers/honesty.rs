@@ -1,6 +1,8 @@
 //! Plain TCP: a line counts as delivered when the other side's kernel has it, and never earlier.
 
 use crate::world::*;
+use coracle_ship::cursor::Fault;
+use nix::sys::socket::{setsockopt, sockopt};
 use std::io::{ErrorKind, Read};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
@@ -99,4 +101,25 @@ fn speed_of_plain_tcp() {
     let time = began.elapsed();
     println!("{:.0} lines a second of 100 bytes", 200_000.0 / time.as_secs_f64());
     assert_eq!(log.await_delivery(), (200_000, 0));
+}
+
+#[test]
+fn a_receiver_of_requests_that_reads_nothing_is_given_up_and_tried_again() {
+    let mut world = World::new();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    // Small packets: the kernels have no room for a request.
+    setsockopt(&listener, sockopt::TcpMaxSeg, &536)
+        .and_then(|()| setsockopt(&listener, sockopt::RcvBuf, &4096))
+        .expect("small buffers");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let mut log = world.container("a", "splunk", &[("splunk-url", &url), ("splunk-token", "t")]);
+    log.write_with(1000, &" xxxxxxxxx".repeat(20));
+    world.ship();
+    let (first, _) = listener.accept().expect("a connection");
+    wait_for("the failure", || log.status().is_some_and(|status| !status.cursor.error().is_empty()));
+    let status = log.status().expect("a status");
+    assert_eq!((status.cursor.delivered, status.owed.lines), (0, 1000));
+    assert_eq!(status.cursor.fault, Some((Fault::Send, libc::ETIMEDOUT)), "the request did not fit into the kernels");
+    let (second, _) = listener.accept().expect("another connection");
+    drop((first, second));
 }

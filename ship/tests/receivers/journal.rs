@@ -3,8 +3,15 @@
 use crate::world::*;
 use std::process::Command;
 
-const JOURNALD: &str = "/lib/systemd/systemd-journald";
-const CONF: &str = "[Journal]\nStorage=volatile\nAudit=no\nReadKMsg=no\nForwardToSyslog=no\nRateLimitIntervalSec=0\n";
+pub const JOURNALD: &str = "/lib/systemd/systemd-journald";
+pub const CONF: &str =
+    "[Journal]\nStorage=volatile\nAudit=no\nReadKMsg=no\nForwardToSyslog=no\nRateLimitIntervalSec=0\n";
+/// Makes the places of a journald in a mount namespace, with the configuration `$CONF`.
+pub const PLACES: &str = "mount -t tmpfs run /run
+    mkdir -p /run/systemd/journal /run/systemd/journald.conf.d /run/log/journal
+    printf '%b' \"$CONF\" >/run/systemd/journald.conf.d/test.conf
+    echo 0123456789abcdef0123456789abcdef >/run/machine-id
+    mount --bind /run/machine-id /etc/machine-id";
 /// Set for the copy.
 const INSIDE: &str = "CORACLE_JOURNAL_INSIDE";
 
@@ -14,15 +21,9 @@ fn entries_of_every_length_are_read_back_with_their_fields() {
         return deliver();
     }
     let test = "journal::entries_of_every_length_are_read_back_with_their_fields";
-    let script = "set -e
-        mount -t tmpfs run /run
-        mkdir -p /run/systemd/journal /run/systemd/journald.conf.d /run/log/journal
-        printf '%b' \"$CONF\" >/run/systemd/journald.conf.d/test.conf
-        echo 0123456789abcdef0123456789abcdef >/run/machine-id
-        mount --bind /run/machine-id /etc/machine-id
-        exec \"$@\"";
+    let script = format!("set -e\n{PLACES}\nexec \"$@\"");
     let mut inside = Command::new("unshare");
-    inside.args(["--mount", "--propagation", "private", "sh", "-c", script, "sh"]);
+    inside.args(["--mount", "--propagation", "private", "sh", "-c", &script, "sh"]);
     inside.arg(std::env::current_exe().expect("this program")).args(["--exact", test, "--nocapture"]);
     let ended = inside.env(INSIDE, "1").env("CONF", CONF).output().expect("unshare");
     assert!(
@@ -62,7 +63,7 @@ fn deliver() {
 }
 
 /// The entries, as lines of JSON.
-fn entries() -> String {
+pub fn entries() -> String {
     let query = ["-D", "/run/log/journal", "-o", "json", "--all", "CONTAINER_TAG=tag"];
     let read = Command::new("journalctl").args(query).output().expect("journalctl");
     String::from_utf8_lossy(&read.stdout).into_owned()

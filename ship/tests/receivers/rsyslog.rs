@@ -45,7 +45,7 @@ action(type="omfile" file="{at}/out" template="line")
     }
 }
 
-fn start(dir: &Path, ready: &Path) -> Program {
+pub fn start(dir: &Path, ready: &Path) -> Program {
     let _ = std::fs::remove_file(dir.join("pid"));
     let _ = std::fs::remove_file(ready);
     let mut command = Command::new("rsyslogd");
@@ -226,6 +226,7 @@ fn the_log_of_a_removed_container_is_delivered_from_the_outbox() {
 }
 
 /// An authority (`ca.pem`), and its certificate for 127.0.0.1 (`cert.pem`, `key.pem`).
+#[cfg(feature = "tls")]
 pub fn certificates(dir: &Path) {
     let script = "set -e
         openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority -keyout ca.key -out ca.pem
@@ -273,4 +274,50 @@ action(type="omfile" file="{at}/out" template="line")
     let refused = || stranger.status().is_some_and(|status| status.cursor.error().starts_with("TLS with the receiver"));
     wait_for("the refusal", refused);
     assert!(numbers(&out(), &stranger).is_empty());
+}
+
+/// The receiver answers a message once its ruleset is done with the message: without a queue, that is once it is written.
+fn relp(world: &World, more: &str) -> (PathBuf, u16) {
+    let (dir, port) = (world.dir.join("relp"), free_port());
+    std::fs::create_dir_all(&dir).expect("a directory");
+    let at = dir.display();
+    let text = format!(
+        r#"global(workDirectory="{at}" maxMessageSize="64k")
+module(load="imrelp" ruleset="all")
+input(type="imrelp" port="{port}" address="127.0.0.1" maxDataSize="64k" {more})
+template(name="line" type="string" string="%pri%|%hostname%|%syslogtag%|%msg%\n")
+ruleset(name="all" queue.type="Direct") {{ action(type="omfile" file="{at}/out" template="line") }}
+"#
+    );
+    std::fs::write(dir.join("conf"), text).expect("write");
+    (dir, port)
+}
+
+#[test]
+fn relp_loses_nothing_to_a_receiver_that_comes_late_stops_and_is_killed() {
+    let mut world = World::new();
+    let (dir, port) = relp(&world, "");
+    let out = || std::fs::read_to_string(dir.join("out")).unwrap_or_default();
+    let options = [("syslog-address", &*format!("relp://127.0.0.1:{port}")), ("syslog-format", "rfc5424")];
+    let mut log = world.container("a", "syslog", &options);
+    log.write(5000);
+    world.ship();
+    wait_for("the failure", || log.status().is_some_and(|status| !status.cursor.error().is_empty()));
+    for _ in 0..10 {
+        let running = start(&dir, &dir.join("none"));
+        running.signal(Signal::SIGSTOP);
+        log.write(4000);
+        let before = out().len();
+        running.signal(Signal::SIGCONT);
+        wait_for("some lines", || out().len() > before);
+        // SIGKILL, in the middle of the delivery.
+        drop(running);
+    }
+    let _running = start(&dir, &dir.join("none"));
+    assert_eq!(log.await_delivery(), (log.written, 0));
+    let counts = numbers(&out(), &log);
+    let twice = counts.values().filter(|count| **count > 1).count();
+    println!("relp: {} lines over 10 kills: {} missing, {twice} twice", log.written, missing(&counts, &log).len());
+    assert_eq!(missing(&counts, &log), [] as [u64; 0]);
+    assert!(out().starts_with("27|box|tag["), "{:.100}", out());
 }

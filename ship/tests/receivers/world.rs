@@ -21,10 +21,17 @@ use std::time::{Duration, Instant};
 /// How long a test waits for something that should come at once, on a busy machine.
 pub const SOON: Duration = Duration::from_secs(50);
 
-pub fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let until = Instant::now() + SOON;
+/// How long a test waits for a receiver that writes to a disk: under load a disk may stand still for more than a minute.
+pub const AFTER_A_DISK: Duration = Duration::from_secs(300);
+
+pub fn wait_for(what: &str, done: impl FnMut() -> bool) {
+    wait_within(SOON, || what.to_owned(), done);
+}
+
+fn wait_within(time: Duration, what: impl Fn() -> String, mut done: impl FnMut() -> bool) {
+    let until = Instant::now() + time;
     while !done() {
-        assert!(Instant::now() < until, "waited in vain for {what}");
+        assert!(Instant::now() < until, "waited in vain for {}", what());
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -58,8 +65,19 @@ impl World {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("coracle-ship-{}-{number}", std::process::id()));
         let _ = std::fs::remove_dir_all(&dir);
+        World::at(&dir)
+    }
+
+    /// In a directory that may have a root.
+    pub fn at(dir: &Path) -> World {
         std::fs::create_dir_all(dir.join("root")).expect("a directory");
-        World { dir, stop: Arc::new(eventfd().into()), shipper: None }
+        World { dir: dir.to_owned(), stop: Arc::new(eventfd().into()), shipper: None }
+    }
+
+    /// Leaves the directory as it is.
+    pub fn keep(mut self) {
+        self.stop_shipping();
+        self.dir = PathBuf::from("/nonexistent");
     }
 
     pub fn root(&self) -> PathBuf {
@@ -74,6 +92,16 @@ impl World {
         self.shipper = Some(std::thread::spawn(move || shipper::run(&root, &lock, stop, &spawn)));
     }
 
+    /// Ships as the program of its own does, until nothing is owed.
+    pub fn ship_until_done(&self) {
+        let lock = File::create(self.dir.join("lock")).expect("the lock's file");
+        lock.lock().expect("the lock");
+        let spawn: Spawn = Box::new(|work| std::thread::Builder::new().spawn(work).is_ok());
+        shipper::run_until_done(&self.root(), lock, Arc::clone(&self.stop), &spawn);
+        let lock = File::open(self.dir.join("lock")).expect("the lock's file");
+        lock.try_lock().expect("the lock is free");
+    }
+
     /// Ends the shipper, as the end of its program does.
     pub fn stop_shipping(&mut self) {
         if let Some(shipper) = self.shipper.take() {
@@ -84,19 +112,24 @@ impl World {
 
     /// A container with a driver that delivers.
     pub fn container(&self, name: &str, driver: &str, options: &[(&str, &str)]) -> Log {
-        let options: BTreeMap<String, String> =
-            options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        check(driver, &options).expect("good options");
-        let id = format!("{name:0>64}");
         let facts = Facts {
-            id: id.clone(),
+            id: format!("{name:0>64}"),
             name: name.to_owned(),
             image_name: "busybox".into(),
             tag: "tag".into(),
             host: "box".into(),
             ..Facts::default()
         };
-        let plan = Plan { driver: driver.to_owned(), options, log: "log".into(), facts };
+        self.container_of(facts, driver, options)
+    }
+
+    /// A container with these facts.
+    pub fn container_of(&self, facts: Facts, driver: &str, options: &[(&str, &str)]) -> Log {
+        let options: BTreeMap<String, String> =
+            options.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        check(driver, &options).expect("good options");
+        let id = facts.id.clone();
+        let plan = Plan { driver: driver.to_owned(), options, log: "log".into(), slot: None, facts, plugin: None };
         let dir = self.root().join("containers").join(&id);
         std::fs::create_dir_all(&dir).expect("a directory");
         outbox::write_plan(&self.root(), &plan).expect("write the plan");
@@ -120,7 +153,11 @@ pub struct Log {
 impl Log {
     fn new(root: PathBuf, id: String, path: PathBuf) -> Log {
         let mark = LogMark { generation: 1, records: 0, bytes: 0 };
-        let file = make(&path, mark);
+        // A log that is there keeps its mark.
+        let file = match path.exists() {
+            true => OpenOptions::new().append(true).open(&path).expect("the log"),
+            false => make(&path, mark),
+        };
         Log { root, id, path, file, mark, in_file: 0, written: 0, bounds: (1 << 40, 5) }
     }
 
@@ -147,6 +184,40 @@ impl Log {
             }
         }
         self.file.write_all(block.as_bytes()).expect("write");
+    }
+
+    /// Writes one line.
+    #[cfg(feature = "tls")]
+    pub fn push(&mut self, text: &str, stderr: bool) {
+        self.push_record(&format!("{text}\n"), stderr);
+    }
+
+    /// Writes one line in records of so many bytes.
+    #[cfg(feature = "tls")]
+    pub fn push_in_parts(&mut self, text: &str, most: usize) {
+        let line = format!("{text}\n");
+        let mut rest = line.as_str();
+        while rest.len() > most + 1 {
+            let (part, more) = rest.split_at(most);
+            self.push_record(part, false);
+            rest = more;
+        }
+        self.push_record(rest, false);
+    }
+
+    #[cfg(feature = "tls")]
+    fn push_record(&mut self, text: &str, stderr: bool) {
+        let stream = if stderr { "stderr" } else { "stdout" };
+        let record = serde_json::json!({ "log": text, "stream": stream, "time": "2026-11-21T12:20:28.5Z" });
+        (self.written, self.in_file) = (self.written + 1, self.in_file + 1);
+        self.file.write_all(format!("{record}\n").as_bytes()).expect("write");
+    }
+
+    /// Writes so many lines without a text.
+    pub fn write_empty(&mut self, lines: u64) {
+        let line = "{\"log\":\"\\n\",\"stream\":\"stdout\",\"time\":\"2026-11-21T12:20:28.5Z\"}\n";
+        (self.written, self.in_file) = (self.written + lines, self.in_file + lines);
+        self.file.write_all(line.repeat(usize::try_from(lines).expect("few")).as_bytes()).expect("write");
     }
 
     fn size(&self) -> u64 {
@@ -176,11 +247,25 @@ impl Log {
         outbox::status(&self.root, &self.id).expect("a status")
     }
 
-    /// Waits until nothing is owed; returns how many lines were delivered, and how many were lost.
+    /// Waits until nothing is owed; returns how many lines were delivered, and how many were lost. Every line that was
+    /// written counts, and counts once.
     pub fn await_delivery(&self) -> (u64, u64) {
-        wait_for("the delivery", || self.status().is_some_and(|status| status.owed.lines == 0));
-        let cursor = self.status().expect("a status").cursor;
+        self.await_nothing_owed(SOON);
+        let Status { cursor, left_out, .. } = self.status().expect("a status");
+        let sum = cursor.delivered + cursor.lost + left_out;
+        assert_eq!(sum, self.written, "{} delivered, {} lost, {left_out} left out", cursor.delivered, cursor.lost);
         (cursor.delivered, cursor.lost)
+    }
+
+    /// Waits until all lines of the log are delivered or counted.
+    pub fn await_nothing_owed(&self, within: Duration) {
+        let what = || format!("the delivery: {:?}", self.status());
+        wait_within(within, what, || self.status().is_some_and(|status| status.owed.lines == 0));
+    }
+
+    /// How many lines the driver left out.
+    pub fn left_out(&self) -> u64 {
+        self.status().expect("a status").left_out
     }
 }
 
