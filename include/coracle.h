@@ -18,9 +18,10 @@
  *   13. Builds
  *   14. Registries
  *   15. Volumes
- *   16. Networks
- *   17. System and disk
- *   18. HTTP
+ *   16. Plugins
+ *   17. Networks
+ *   18. System and disk
+ *   19. HTTP
  *
  * Functions are named after the object that they work on: coracle_container_stop, coracle_image_pull. Their arguments have one
  * order: the handle, the object's id, further arguments, the operation, the "out" arguments, the error. A function that can
@@ -299,10 +300,10 @@ const char *coracle_build_info(void);
  * Returns whether this library has a feature: 1 or 0.
  *
  * The names of 0.1:
- * "archives", "build", "containers", "ephemeral", "events", "exec", "explain", "heartbeat",
- * "host-report", "http", "http-serve", "images", "import-docker", "io-direct", "leases", "lenient",
- * "log-delivery", "logs", "metrics", "networks", "nonblock", "registry", "root-copy", "stats",
- * "tls", "update", "verify", "volumes", "wait".
+ * "archives", "build", "containers", "ephemeral", "events", "exec", "explain", "git",
+ * "heartbeat", "host-report", "http", "http-serve", "images", "import-docker", "io-direct", "leases",
+ * "lenient", "log-delivery", "logs", "metrics", "network-drivers", "networks", "nonblock", "plugins",
+ * "registry", "root-copy", "stats", "tls", "update", "verify", "volumes", "wait".
  * NULL and other names answer 0. A name stays as long as the feature.
  *
  * Threads: any. Blocks: no. Since: 0.1.
@@ -385,7 +386,7 @@ typedef struct {
   const char *run_dir;
   /**
    * An object with any of: "durability" ("full", "normal", "off"), "log-driver", "log-opts" (object of strings), "ship-logs"
-   * (deliver the logs of drivers that deliver: one program of a root does at a time), "cgroup-parent", "userns-remap"
+   * (who delivers the logs of drivers that deliver: "program", one of its own, the default; "thread"; "none"), "cgroup-parent", "userns-remap"
    * (FIRST:COUNT of the host's ids, USER[:GROUP] of /etc/subuid and /etc/subgid, or "default"), "apparmor" (the profile of
    * containers that name none, where the kernel has AppArmor; absent: coracle-default-1, "unconfined": none),
    * "selinux-enabled" (containers have SELinux labels; refused where the kernel has no SELinux), "ip" (the host's address
@@ -514,7 +515,7 @@ typedef int32_t (*coracle_progress_fn)(void *user, const char *record_json);
  * Flag of coracle_op_new: a call with the operation begins its work, writes no answer (its out arguments may be NULL) and
  * returns CORACLE_AGAIN. The answer comes by coracle_op_result when the descriptor of coracle_op_fd is readable. A call that
  * refuses its arguments does so at once. The work runs on threads of the library, at most 16 for all operations together,
- * which end with the work; waits for the end of a container, an exec instance or a session take no thread.
+ * which end soon after the work; waits for the end of a container, an exec instance or a session take no thread.
  * The operation has no progress function, and a read function of the caller is refused (use coracle_read_fd).
  */
 #define CORACLE_OP_NONBLOCK 1
@@ -1613,6 +1614,27 @@ coracle_status coracle_image_prune(coracle *c,
                                    coracle_error **err);
 
 /**
+ * Removes the caches of builds (RUN --mount=type=cache) that no step uses.
+ *
+ * filters_json: NULL, or an object of lists: "id", "type" ("exec.cachemount"), "until" or "unused-for" (Unix seconds, RFC 3339
+ * or a duration before now: caches that were used later stay). "max-used-space", "min-free-space" and "reserved-space" are bounds
+ * in bytes: the caches that were used last stay, no more than the first, so few that the file system has the
+ * second free, and the third in any case. *out_json: an object with "CachesDeleted" (ids) and "SpaceReclaimed" in bytes; free it
+ * with coracle_free.
+ *
+ * Schemas: filters_json filters, out_json build-prune.
+ *
+ * Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT (op). Caches that were removed before an error stay removed.
+ *
+ * Threads: any. Blocks: until all caches were looked at, or op ends the call. Since: 0.1.
+ */
+coracle_status coracle_build_prune(coracle *c,
+                                   const char *filters_json,
+                                   coracle_op *op,
+                                   char **out_json,
+                                   coracle_error **err);
+
+/**
  * Loads every image of an archive: docker save's, both layouts, or an OCI layout; plain or compressed.
  *
  * tar, user: the function that gives the archive. *out_json: a list of the names (or ids) that were loaded; free it with
@@ -1904,7 +1926,162 @@ coracle_status coracle_volume_prune(coracle *c,
                                     char **out_json,
                                     coracle_error **err);
 
-/* == 16. Networks ===========================================================================================
+/* == 16. Plugins ============================================================================================
+ *
+ * Plugins that the engine installs from registries, and runs as containers that lists do not show.
+ */
+
+/** Flag of coracle_plugin_disable and coracle_plugin_remove: also while the plugin is used or enabled. */
+#define CORACLE_PLUGIN_FORCE 1
+
+/**
+ * Lists the installed plugins by name.
+ *
+ * query_json: NULL, or an object with "filters": "capability" (a kind, such as volumedriver) and "enabled". *out_json: its
+ * document; free it with coracle_free.
+ *
+ * Schemas: query_json plugin-list-query, out_json plugin-list.
+ *
+ * Errors: EINVALID (a filter).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_plugin_list(coracle *c,
+                                   const char *query_json,
+                                   char **out_json,
+                                   coracle_error **err);
+
+/**
+ * Describes one installed plugin, by its name, its id or the beginning of its id.
+ *
+ * *out_json: the document of GET /plugins/{name}/json; free it with coracle_free.
+ *
+ * Schemas: out_json plugin.
+ *
+ * Errors: ENOT_FOUND.
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_plugin_inspect(coracle *c, const char *name, char **out_json, coracle_error **err);
+
+/**
+ * Lists the rights on the host that a plugin of a registry needs.
+ *
+ * remote: repository[:tag] or repository@digest. auth_json: as for coracle_image_pull. *out_json: a list of objects with
+ * "Name", "Description" and "Value"; free it with coracle_free.
+ *
+ * Schemas: auth_json credentials, out_json plugin-privileges.
+ *
+ * Errors: ENOT_FOUND (no such plugin, or no access), EUNAUTHORIZED (credentials are needed), EINVALID (remote, auth_json),
+ * ECANCELLED, ETIMEOUT (op).
+ *
+ * Threads: any. Blocks: until the registry answers, or op ends the call. Since: 0.1.
+ */
+coracle_status coracle_plugin_privileges(coracle *c,
+                                         const char *remote,
+                                         const char *auth_json,
+                                         coracle_op *op,
+                                         char **out_json,
+                                         coracle_error **err);
+
+/**
+ * Installs a plugin from a registry, disabled.
+ *
+ * body_json: an object with "Remote", and any of "Name" (of the installation), "Privileges" (the rights that are granted: exactly those of
+ * coracle_plugin_privileges; absent: all that the plugin needs) and "Auth" (as auth_json of coracle_image_pull). *out_id: the plugin's
+ * id; free it with coracle_free. Progress records go to op.
+ *
+ * Schemas: body_json plugin-pull.
+ *
+ * Errors: ENOT_FOUND (no such plugin, or no access), EUNAUTHORIZED (credentials are needed), EINVALID (body_json; the name is
+ * taken; other rights are needed), ECALLBACK, ECANCELLED, ETIMEOUT (op).
+ *
+ * Threads: any; the callbacks come on the calling thread. Blocks: until the plugin is here, or op ends the call. Since: 0.1.
+ */
+coracle_status coracle_plugin_pull(coracle *c,
+                                   const char *body_json,
+                                   coracle_op *op,
+                                   char **out_id,
+                                   coracle_error **err);
+
+/**
+ * Runs a plugin, and waits until it listens.
+ *
+ * seconds: how long the plugin may take to listen; 0: 30 s.
+ *
+ * Errors: ENOT_FOUND, ECONFLICT (the plugin is enabled), EINVALID (a mount or a device without a source), ECANCELLED, ETIMEOUT
+ * (op).
+ *
+ * Threads: any. Blocks: until the plugin listens, or op ends the call. Since: 0.1.
+ */
+coracle_status coracle_plugin_enable(coracle *c,
+                                     const char *name,
+                                     uint32_t seconds,
+                                     coracle_op *op,
+                                     coracle_error **err);
+
+/**
+ * Ends a plugin.
+ *
+ * flags: CORACLE_PLUGIN_FORCE (also while volumes or networks use it), or 0.
+ *
+ * Errors: ENOT_FOUND, ECONFLICT (the plugin is disabled, or used), EINVALID (flags), ECANCELLED, ETIMEOUT (op).
+ *
+ * Threads: any. Blocks: until the plugin has ended, or op ends the call. Since: 0.1.
+ */
+coracle_status coracle_plugin_disable(coracle *c,
+                                      const char *name,
+                                      uint64_t flags,
+                                      coracle_op *op,
+                                      coracle_error **err);
+
+/**
+ * Removes a plugin with its files.
+ *
+ * flags: CORACLE_PLUGIN_FORCE (also while it is enabled, or volumes or networks use it), or 0.
+ *
+ * Errors: ENOT_FOUND, ECONFLICT (the plugin is enabled, or used), EINVALID (flags), ECANCELLED, ETIMEOUT (op).
+ *
+ * Threads: any. Blocks: until the plugin has ended, or op ends the call. Since: 0.1.
+ */
+coracle_status coracle_plugin_remove(coracle *c, const char *name, uint64_t flags, coracle_op *op, coracle_error **err);
+
+/**
+ * Changes settings of a disabled plugin: all of them, or none.
+ *
+ * changes_json: a list of texts, each NAME[.FIELD]=VALUE.
+ *
+ * Schemas: changes_json strings.
+ *
+ * Errors: ENOT_FOUND, EINVALID (changes_json), EINTERNAL (a change that the plugin does not allow; the plugin is enabled).
+ *
+ * Threads: any. Blocks: disk. Since: 0.1.
+ */
+coracle_status coracle_plugin_set(coracle *c,
+                                  const char *name,
+                                  const char *changes_json,
+                                  coracle_error **err);
+
+/**
+ * Puts another version in the place of a disabled plugin. Its settings are those of the new version.
+ *
+ * body_json: as for coracle_plugin_pull; without "Remote" the plugin comes from where it came from before. "Name" has no effect.
+ * Progress records go to op.
+ *
+ * Schemas: body_json plugin-pull.
+ *
+ * Errors: ENOT_FOUND (no such plugin, or no access), ECONFLICT (the plugin is enabled), EUNAUTHORIZED (credentials are needed),
+ * EINVALID (body_json; other rights are needed), ECALLBACK, ECANCELLED, ETIMEOUT (op).
+ *
+ * Threads: any; the callbacks come on the calling thread. Blocks: until the plugin is here, or op ends the call. Since: 0.1.
+ */
+coracle_status coracle_plugin_upgrade(coracle *c,
+                                      const char *name,
+                                      const char *body_json,
+                                      coracle_op *op,
+                                      coracle_error **err);
+
+/* == 17. Networks ===========================================================================================
  *
  * Networks of containers, and the parts of them that the kernel has: bridges, the firewall's rules.
  */
@@ -2044,7 +2221,7 @@ coracle_status coracle_network_release(coracle *c, coracle_op *op, coracle_error
  */
 coracle_status coracle_network_repair(coracle *c, coracle_op *op, coracle_error **err);
 
-/* == 17. System and disk ====================================================================================
+/* == 18. System and disk ====================================================================================
  *
  * The engine and its host, the root's health, copies of a root, a dockerd's content.
  */
@@ -2066,8 +2243,8 @@ coracle_status coracle_engine_info(coracle *c, coracle_op *op, char **out_json, 
  * Counts the bytes that images, containers and volumes take.
  *
  * query_json: NULL, or an object with "type": a list of the kinds to count ("container", "image", "volume"); without it all.
- * *out_json: an object with "LayersSize" (bytes of all layers, each counted once), "Images", "Containers" and "Volumes":
- * the documents of their lists with sizes; free it with coracle_free.
+ * *out_json: an object with "LayersSize" (bytes of all layers, each counted once), "Images", "Containers", "Volumes" and
+ * "BuildCache": the documents of their lists with sizes; free it with coracle_free.
  *
  * Schemas: query_json disk-usage-query, out_json disk-usage.
  *
@@ -2225,7 +2402,7 @@ coracle_status coracle_root_import_docker(coracle *c,
                                           char **out_json,
                                           coracle_error **err);
 
-/* == 18. HTTP ===============================================================================================
+/* == 19. HTTP ===============================================================================================
  *
  * The HTTP API without and with a socket: one request, a connection, a server.
  */

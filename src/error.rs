@@ -98,6 +98,8 @@ pub(crate) enum Cause {
     NamedEntry,
     /// The values of a build's instructions take too much memory.
     ValuesTooLarge,
+    /// A step of a build has more mounts than its container takes.
+    TooManyMounts,
 }
 
 /// The longest message, in bytes. Messages repeat words of requests and images, which may be of any length.

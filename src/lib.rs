@@ -20,6 +20,7 @@ mod buildfile;
 #[allow(missing_docs)]
 pub mod bundle;
 mod container;
+mod document;
 mod engine;
 mod event;
 #[cfg(any(test, fuzzing))]
@@ -32,10 +33,13 @@ mod image;
 mod kernel;
 mod launch;
 mod log;
+mod managed;
 mod network;
 mod notes;
 mod op;
 mod options;
+mod order;
+mod parts;
 mod plugin;
 #[cfg(feature = "registry")]
 mod registry;
@@ -59,10 +63,11 @@ pub use container::Archive;
 pub use container::StatsStream;
 pub use engine::{
     AttachOptions, BegunStop, Changed, ContainerRestart, ContainerStop, ContainerWait, Durability, Engine, ExecWait,
-    Io, Lease, Options, Session, SessionRead, Started, UsernsRemap, host_report, version,
+    Io, Lease, Options, Session, SessionRead, ShipLogs, Started, UsernsRemap, host_report, version,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use event::EventStream;
 pub use log::{Channel, LogFormat, LogLine, LogStream, LogView};
 pub use notes::{LogLevel, LogNote, LogSink, set_log};
 pub use op::{Beat, Op};
+pub use plugin::Authorization;

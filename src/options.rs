@@ -35,10 +35,8 @@ pub struct Options {
     pub log_driver: String,
     /// Options of the default log driver.
     pub log_options: StringMap,
-    /// A thread of the engine delivers the logs of the root's containers whose log drivers deliver (`syslog`, `gelf`,
-    /// `fluentd`, `journald`), also those of containers that other programs started. One program of a root delivers at a time.
-    /// Lines wait in the containers' logs as long as no program delivers. Default false; `coracle serve` sets it.
-    pub ship_logs: bool,
+    /// The deliverer of the logs of the root's containers whose log drivers deliver (`docs/logs.md` has their list).
+    pub ship_logs: ShipLogs,
     /// The control group above those of containers that name none; default `/coracle`.
     pub cgroup_parent: String,
     /// Labels of the engine (`key=value`), shown by info.
@@ -66,7 +64,10 @@ pub struct Options {
     /// categories. An open on a host without SELinux is refused then. Default false: `label=` is refused if the kernel
     /// has SELinux.
     pub selinux: bool,
-    /// The directories of sockets and files of plugins (network and address drivers), in the order of the search;
+    /// The authorization plugins that each request of the HTTP interface needs the consent of, in the order in which they
+    /// are asked (`coracle_http::RouterOptions` may name others). Default: none. Calls of this library ask none.
+    pub authorization_plugins: Vec<String>,
+    /// The directories of sockets and files of plugins (network, address and volume drivers, authorization), in the order of the search;
     /// default: docker's directories `/run/docker/plugins`, `/etc/docker/plugins`, `/usr/lib/docker/plugins`.
     pub plugin_dirs: Vec<PathBuf>,
     /// The directories of specifications of the Container Device Interface; a later one counts before an earlier one.
@@ -89,6 +90,54 @@ pub struct Options {
     pub entry_limit_s: Option<u32>,
 }
 
+/// The deliverer of logs to the receivers of log drivers. A root has one deliverer at a time, which
+/// delivers the logs of all its containers, whichever program started them.
+///
+/// ```
+/// # use coracle::{Options, ShipLogs};
+/// let mut options = Options::new("/var/lib/example");
+/// options.ship_logs = ShipLogs::Thread;
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShipLogs {
+    /// Nobody for this engine: lines wait in the containers' logs, unless another program delivers them.
+    None,
+    /// Threads of this program, as long as the engine is open.
+    Thread,
+    /// A program of its own, which the library contains. The start of a container whose log is delivered, and the open of a
+    /// root that owes lines, start the program, if nobody delivers yet; the program lives as long as there is something to
+    /// deliver, whatever becomes of the starter.
+    Program,
+}
+
+impl Default for ShipLogs {
+    /// `Program`; `Thread` in a build without that program (feature `shipper`), and `None` in a build that delivers no logs (`ship`).
+    fn default() -> ShipLogs {
+        match (cfg!(feature = "shipper"), cfg!(feature = "ship")) {
+            (true, _) => ShipLogs::Program,
+            (false, true) => ShipLogs::Thread,
+            (false, false) => ShipLogs::None,
+        }
+    }
+}
+
+impl ShipLogs {
+    /// Reads `none`, `thread` or `program`; `None`: it is another word.
+    ///
+    /// ```
+    /// # use coracle::ShipLogs;
+    /// assert_eq!(ShipLogs::parse("thread"), Some(ShipLogs::Thread));
+    /// ```
+    pub fn parse(word: &str) -> Option<ShipLogs> {
+        match word {
+            "none" => Some(ShipLogs::None),
+            "thread" => Some(ShipLogs::Thread),
+            "program" => Some(ShipLogs::Program),
+            _ => None,
+        }
+    }
+}
+
 impl Options {
     /// The default options for `root`.
     pub fn new(root: impl AsRef<Path>) -> Options {
@@ -99,7 +148,7 @@ impl Options {
             durability: Durability::Full,
             log_driver: "json-file".into(),
             log_options: StringMap::new(),
-            ship_logs: false,
+            ship_logs: ShipLogs::default(),
             cgroup_parent: "/coracle".into(),
             labels: Vec::new(),
             registry: RegistryOptions::default(),
@@ -110,6 +159,7 @@ impl Options {
             apparmor: None,
             selinux: false,
             cdi_dirs: ["/etc/cdi", "/var/run/cdi"].map(PathBuf::from).to_vec(),
+            authorization_plugins: Vec::new(),
             plugin_dirs: ["/run/docker/plugins", "/etc/docker/plugins", "/usr/lib/docker/plugins"]
                 .map(PathBuf::from)
                 .to_vec(),

@@ -3,7 +3,7 @@
 use crate::args::{Command, Flag, Parsed};
 use crate::format::bytes;
 use crate::{Entry, Failure, Globals, Outcome, emit};
-use coracle::model::{BuildImage, Progress};
+use coracle::model::{BuildImage, BuildSecret, BuildSsh, Progress};
 use coracle::{Context, Error};
 use std::io::{BufRead, Read, Write};
 use std::path::{Path, PathBuf};
@@ -17,11 +17,19 @@ pub const ENTRIES: &[Entry] = &[Entry {
             Flag::value(&["tag", "t"], "REPOSITORY[:TAG]", "a name for the image"),
             Flag::value(&["file", "f"], "FILE", "the build file (default PATH/Dockerfile)"),
             Flag::value(&["build-arg"], "NAME[=VALUE]", "a value for ARG (default: the environment's)"),
+            Flag::value(&["secret"], "id=ID[,src=FILE|,env=NAME]", "a secret for RUN --mount=type=secret"),
+            Flag::value(&["ssh"], "ID[=SOCKET]", "an agent for RUN --mount=type=ssh (default: $SSH_AUTH_SOCK)"),
             Flag::value(&["label"], "NAME[=VALUE]", "a label of the image"),
             Flag::value(&["target"], "STAGE", "the stage to stop at"),
             Flag::value(&["cache-from"], "IMAGE", "take steps only from what leads to this image"),
             Flag::switch(&["no-cache"], "take no step from an earlier build"),
             Flag::switch(&["pull"], "ask the registry for a newer base image"),
+            Flag::value(
+                &["progress"],
+                "plain|auto",
+                "build the stages that are needed side by side, with numbered steps",
+            ),
+            Flag::switch(&["squash"], "make one layer of those that the last stage adds"),
             Flag::switch(&["quiet", "q"], "print only the image's id"),
             Flag::value(&["rm"], "BOOL", "remove the containers of steps that succeeded (default true)"),
             Flag::switch(&["force-rm"], "remove those of a step that failed, too"),
@@ -96,11 +104,21 @@ fn asked(parsed: &Parsed) -> Result<BuildImage, Failure> {
     Ok(BuildImage {
         t: parsed.all("tag"),
         q: parsed.has("quiet"),
+        squash: parsed.has("squash"),
+        stages: match parsed.last("progress") {
+            None => String::new(),
+            Some("plain" | "auto") => "parallel".into(),
+            Some(other) => {
+                return Err(Failure::Usage(format!("invalid value {other:?} for --progress: plain or auto")));
+            }
+        },
         nocache: parsed.has("no-cache"),
         pull: parsed.has("pull"),
         rm: switch("rm")?,
         forcerm: parsed.has("force-rm"),
         buildargs: pairs("build-arg").into_iter().map(environment).collect(),
+        secrets: parsed.all("secret").iter().map(|text| secret(text)).collect::<Result<_, _>>()?,
+        ssh: parsed.all("ssh").iter().map(|text| agent(text)).collect::<Result<_, _>>()?,
         labels: pairs("label").into_iter().map(|(name, value)| (name, value.unwrap_or_default())).collect(),
         target: parsed.last("target").unwrap_or_default().into(),
         cachefrom: parsed.all("cache-from"),
@@ -112,6 +130,47 @@ fn asked(parsed: &Parsed) -> Result<BuildImage, Failure> {
         cpusetcpus: parsed.last("cpuset-cpus").unwrap_or_default().into(),
         ..BuildImage::default()
     })
+}
+
+/// A secret, as `docker build` takes it: `id=ID,src=FILE`, `id=ID,env=NAME`, or `id=ID` for the variable or the file ID.
+fn secret(text: &str) -> Result<BuildSecret, Failure> {
+    let wrong = |why: String| Failure::Usage(format!("invalid value {text:?} for --secret: {why}"));
+    let mut secret = BuildSecret::default();
+    for field in text.split(',') {
+        let (key, value) = field.split_once('=').ok_or_else(|| wrong(format!("{field}: no key=value pair")))?;
+        match (key, value) {
+            ("id", value) => secret.id = value.into(),
+            ("src" | "source", value) => secret.src = value.into(),
+            ("env", value) => secret.env = value.into(),
+            ("type", "file" | "env") => {}
+            ("type", other) => return Err(wrong(format!("type {other}: neither file nor env"))),
+            (other, _) => return Err(wrong(format!("unexpected key {other}"))),
+        }
+    }
+    if secret.id.is_empty() {
+        return Err(wrong("id is missing".into()));
+    }
+    match (secret.src.is_empty(), secret.env.is_empty()) {
+        (false, false) => return Err(wrong("src and env: only one says what it is".into())),
+        (true, true) if std::env::var_os(&secret.id).is_some() => secret.env.clone_from(&secret.id),
+        (true, true) => secret.src.clone_from(&secret.id),
+        _ => {}
+    }
+    Ok(secret)
+}
+
+/// An agent: `default`, `ID` or `ID=SOCKET`.
+fn agent(text: &str) -> Result<BuildSsh, Failure> {
+    let (id, socket) = match text.split_once('=') {
+        Some((id, socket)) => (id.to_owned(), socket.to_owned()),
+        None => (text.to_owned(), std::env::var("SSH_AUTH_SOCK").unwrap_or_default()),
+    };
+    match id.is_empty() || socket.is_empty() {
+        true => {
+            Err(Failure::Usage(format!("invalid value {text:?} for --ssh: no socket, and SSH_AUTH_SOCK is not set")))
+        }
+        false => Ok(BuildSsh { id, socket }),
+    }
 }
 
 /// Names the build file: a file in the directory by its path there, any other by its content.

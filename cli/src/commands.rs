@@ -4,7 +4,7 @@ use crate::Entry;
 use crate::args::Command;
 use crate::{
     build, check, completion, containers, create, events, exec, files, images, inspect, lease, login, manual, networks,
-    prune, ps, registry, resources, roots, serve, system, usage, volumes,
+    plugins, prune, ps, registry, resources, roots, serve, system, usage, volumes,
 };
 
 /// Commands that the help lists together.
@@ -35,6 +35,7 @@ const GROUPS: &[Group] = &[
     },
     Group { title: "Networks", entries: &[networks::ENTRIES, inspect::NETWORKS, prune::NETWORKS] },
     Group { title: "Volumes", entries: &[volumes::ENTRIES, inspect::VOLUMES, prune::VOLUMES] },
+    Group { title: "Plugins", entries: &[plugins::ENTRIES] },
     Group {
         title: "Engine",
         entries: &[
@@ -42,6 +43,7 @@ const GROUPS: &[Group] = &[
             system::ENTRIES,
             usage::ENTRIES,
             prune::SYSTEM,
+            prune::BUILDS,
             check::ENTRIES,
             roots::ENTRIES,
             serve::ENTRIES,
@@ -109,6 +111,8 @@ const OTHER_NAMES: &[OtherName] = &[
     also("network remove", "network rm"),
     also("volume list", "volume ls"),
     also("volume remove", "volume rm"),
+    also("plugin list", "plugin ls"),
+    also("plugin remove", "plugin rm"),
     also("system check", "check"),
     also("system events", "events"),
     also("system explain", "explain"),
@@ -176,7 +180,6 @@ const ABSENT: &[(&str, &str)] = &[
     ("context", "--root names the root; docker's contexts can name the socket of coracle serve"),
     ("manifest", "coracle has no lists of manifests"),
     ("node", SWARM),
-    ("plugin", "plugins are found in the directories of --plugin-dir"),
     ("secret", SWARM),
     ("service", SWARM),
     ("stack", SWARM),
@@ -211,7 +214,7 @@ pub fn overview() -> String {
     text.push_str(
         "\n'coracle COMMAND --help' shows the flags of a command, 'coracle NOUN --help' the commands of a noun:\n",
     );
-    text.push_str("container, image, network, volume, root, system.\n");
+    text.push_str("container, image, network, volume, plugin, root, system.\n");
     text
 }
 

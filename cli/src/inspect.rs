@@ -26,7 +26,7 @@ const INSPECT: &[Flag] = &[
     Flag::value(&["type"], "KIND", "container, image, network or volume"),
     FORMAT,
 ];
-const OF_A_NOUN: &[Flag] = &[FORMAT];
+pub const OF_A_NOUN: &[Flag] = &[FORMAT];
 
 /// The kinds of things, in the order in which a name is looked up.
 const KINDS: &[&str] = &["container", "image", "network", "volume"];
@@ -54,7 +54,7 @@ fn of_volumes(globals: &Globals, parsed: &Parsed) -> Outcome {
 }
 
 /// Prints the documents of all names that are found; an error of one does not hide the others.
-fn shown(globals: &Globals, parsed: &Parsed, kinds: &[&str]) -> Outcome {
+pub fn shown(globals: &Globals, parsed: &Parsed, kinds: &[&str]) -> Outcome {
     if parsed.rest.is_empty() {
         let what = if kinds.len() == 1 { kinds[0] } else { "name" };
         let article = if what == "image" { "an" } else { "a" };
@@ -90,6 +90,7 @@ fn look_up(engine: &Engine, name: &str, kinds: &[&str], sizes: bool) -> coracle:
             "container" => engine.container_inspect(name, sizes).and_then(document),
             "image" => engine.image_inspect(name).and_then(document),
             "network" => engine.network_inspect(name).and_then(document),
+            "plugin" => engine.plugin_inspect(name).and_then(document),
             _ => engine.volume_inspect(name).and_then(document),
         };
         match found {

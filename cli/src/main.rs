@@ -30,6 +30,7 @@ mod login;
 mod manual;
 mod mounts;
 mod networks;
+mod plugins;
 mod ports;
 mod prune;
 mod ps;
@@ -112,8 +113,18 @@ impl Entry {
 }
 
 /// The commands that make a missing root: all others need objects that only these bring.
-const BEGINNINGS: &[&str] =
-    &["load", "import", "import-docker", "pull", "build", "serve", "network create", "volume create", "login"];
+const BEGINNINGS: &[&str] = &[
+    "load",
+    "import",
+    "import-docker",
+    "pull",
+    "build",
+    "serve",
+    "network create",
+    "volume create",
+    "plugin install",
+    "login",
+];
 
 /// The commands that need an engine, and leave nothing in a root that they made.
 const BORROWERS: &[&str] = &["login"];

@@ -78,6 +78,7 @@ fn take(asked: &mut MountRequest, key: &str, value: &str) -> Result<(), String> 
         "target" | "dst" | "destination" => asked.target = value.to_owned(),
         "consistency" => asked.consistency = value.to_lowercase(),
         "bind-propagation" => asked.bind_options.get_or_insert_default().propagation = value.to_lowercase(),
+        "image-subpath" => asked.image_options.get_or_insert_default().subpath = value.to_owned(),
         "volume-subpath" => asked.volume_options.get_or_insert_default().subpath = value.to_owned(),
         "volume-label" => pair(&mut asked.volume_options.get_or_insert_default().labels),
         "volume-driver" => driver(asked).name = value.to_owned(),
@@ -114,6 +115,8 @@ mod tests {
         let options = volume.volume_options.expect("options");
         assert!(volume.kind == "volume" && options.no_copy && options.labels["a"] == "b" && options.subpath == "x/y");
         assert_eq!(options.driver_config.expect("a driver").options["type"], "tmpfs");
+        let image = mount("type=image,src=tools:1,dst=/t,image-subpath=bin").expect("parses");
+        assert_eq!((image.kind.as_str(), image.image_options.expect("options").subpath.as_str()), ("image", "bin"));
         let tmpfs = mount("type=tmpfs,target=/t,tmpfs-size=1m,tmpfs-mode=700").expect("parses").tmpfs_options;
         assert_eq!(tmpfs.map(|options| (options.size_bytes, options.mode)), Some((1 << 20, 0o700)));
     }

@@ -16,6 +16,13 @@ pub const NETWORKS: &[Entry] =
     &[Entry::new("network prune", "[FLAGS]", "Remove the networks that no container is on", PRUNE, networks)];
 pub const VOLUMES: &[Entry] =
     &[Entry::new("volume prune", "[FLAGS]", "Remove volumes that no container uses", OF_VOLUMES, volumes)];
+pub const BUILDS: &[Entry] = &[Entry::new(
+    "builder prune",
+    "[FLAGS]",
+    "Remove the caches of RUN --mount=type=cache that no step uses",
+    OF_BUILDS,
+    builds,
+)];
 pub const SYSTEM: &[Entry] = &[Entry::new(
     "system prune",
     "[FLAGS]",
@@ -33,6 +40,15 @@ const OF_VOLUMES: &[Flag] = &[
     Flag::switch(&["all", "a"], "also those that have a name"),
     FORCE,
     Flag::value(&["filter"], "NAME=VALUE", "only those that match: label, label!"),
+];
+const OF_BUILDS: &[Flag] = &[
+    FORCE,
+    Flag::value(
+        &["filter"],
+        "NAME=VALUE",
+        "only those that match: id, type, until, unused-for; or a bound in bytes: reserved-space, max-used-space, \
+         min-free-space",
+    ),
 ];
 const OF_ALL: &[Flag] = &[
     Flag::switch(&["all", "a"], "all images that no container was made from, not only those without a name"),
@@ -89,6 +105,15 @@ fn volumes(globals: &Globals, parsed: &Parsed) -> Outcome {
         return Ok(0);
     }
     report(&[of_volumes(&globals.engine()?, filters, parsed.has("all"))?])
+}
+
+fn builds(globals: &Globals, parsed: &Parsed) -> Outcome {
+    let filters = chosen(parsed)?;
+    if !agreed(parsed, "all caches that no build uses.")? {
+        return Ok(0);
+    }
+    let pruned = globals.engine()?.build_prune(&filters, None)?;
+    report(&[Removed::new("Deleted build caches", &pruned.caches_deleted, pruned.space_reclaimed)])
 }
 
 fn system(globals: &Globals, parsed: &Parsed) -> Outcome {

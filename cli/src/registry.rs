@@ -114,7 +114,7 @@ fn with_tag(name: &str) -> (String, String) {
 }
 
 /// The credentials that `docker login` left for that registry, in docker's configuration file or with a credential helper.
-fn credentials(name: &str) -> Result<RegistryAuth, Failure> {
+pub fn credentials(name: &str) -> Result<RegistryAuth, Failure> {
     let Some(path) = DockerConfig::default_path() else { return Ok(RegistryAuth::default()) };
     Ok(DockerConfig::load(path)?.credentials(name, &mut ask_helper)?)
 }
@@ -196,7 +196,7 @@ const FOUND: Listing = Listing {
 };
 
 /// Shows progress: every message on a terminal, else without the bars.
-struct Show {
+pub struct Show {
     quiet: bool,
     terminal: bool,
     to_stderr: bool,
@@ -205,7 +205,7 @@ struct Show {
 }
 
 impl Show {
-    fn new(quiet: bool) -> Show {
+    pub fn new(quiet: bool) -> Show {
         let terminal = terminal::stdout_is_one() && terminal::takes_sequences();
         Show { quiet, terminal, to_stderr: false, lines: Vec::new() }
     }
@@ -216,7 +216,7 @@ impl Show {
         Show { quiet, terminal, to_stderr: true, lines: Vec::new() }
     }
 
-    fn message(&mut self, message: &Progress) -> coracle::Result<()> {
+    pub fn message(&mut self, message: &Progress) -> coracle::Result<()> {
         if self.quiet || message.status.is_empty() {
             return Ok(());
         }

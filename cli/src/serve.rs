@@ -7,7 +7,7 @@ mod settings;
 use crate::args::{Command, Flag, Parsed};
 use crate::session::no_thread;
 use crate::{Entry, Failure, Globals, Outcome};
-use coracle::{Durability, Options};
+use coracle::{Durability, Options, ShipLogs};
 use coracle_http::{Address, ApiVersion, RequestLog, Router, RouterOptions, Server, ServerOptions, Tls};
 use memory::Memory;
 use nix::sys::signal::{SigSet, Signal};
@@ -19,7 +19,7 @@ pub const ENTRIES: &[Entry] = &[Entry { command: COMMAND, run: serve }];
 const COMMAND: Command = Command {
     name: "serve",
     usage: "[-H ADDRESS] [FLAGS]",
-    about: "Serve the HTTP API 1.18 to 1.44",
+    about: "Serve the HTTP API 1.18 to 1.54",
     flags: &[
         Flag::value(
             &["host", "H"],
@@ -38,12 +38,16 @@ const COMMAND: Command = Command {
         Flag::value(
             &["api-max"],
             "VERSION",
-            "the newest version of the API that is served (default 1.44); 1.24 is the last one that is specified",
+            "the newest version of the API that is served (default 1.54); 1.24 is the last one that is specified",
         ),
         Flag::value(&["label"], "NAME=VALUE", "a label of the engine, shown by info"),
         Flag::value(&["log-driver"], "NAME", "log driver of containers that name none (default json-file)"),
         Flag::value(&["log-opt"], "NAME=VALUE", "an option of that log driver"),
-        Flag::switch(&["no-ship-logs"], "deliver no logs: another program of this root does"),
+        Flag::value(
+            &["ship-logs"],
+            "HOW",
+            "who delivers logs to receivers: program (one of its own, the default), thread (of this one), or none",
+        ),
         Flag::value(&["cgroup-parent"], "PATH", "control group of containers that name none (default /coracle)"),
         Flag::value(&["durability"], "HOW", "full, normal or off (default full)"),
         Flag::switch(
@@ -57,6 +61,11 @@ const COMMAND: Command = Command {
         Flag::value(&["tlscert"], "FILE", "the server's certificate (server-cert.pem)"),
         Flag::value(&["tlskey"], "FILE", "the key of that certificate (server-key.pem)"),
         Flag::switch(&["insecure-tcp"], "TCP without TLS: every client that reaches the port is root here"),
+        Flag::value(
+            &["authorization-plugin"],
+            "NAME",
+            "an authorization plugin that each request needs the consent of; may be given again: they are asked in order",
+        ),
         Flag::switch(&["log-requests"], "a line for each request, with its client, on standard error"),
         Flag::value(&["allow-host"], "NAME", "a name that requests over TCP may give as Host"),
     ],
@@ -91,6 +100,7 @@ fn serve(globals: &Globals, words: &Parsed) -> Outcome {
     options.check()?;
     let router = router_options(parsed)?;
     let engine = crate::opened(options)?;
+    engine.authorization(engine.authorization_plugins()).check()?;
     let router = Router::with(engine.clone(), router);
     let log = settings.clone();
     let memory = Memory::watched(engine.clone())?;
@@ -177,7 +187,11 @@ fn router_options(parsed: &Parsed) -> Result<RouterOptions, Failure> {
         None => ApiVersion::default(),
         Some(text) => text.parse().map_err(|error| Failure::Usage(format!("api-max: {error}")))?,
     };
-    Ok(RouterOptions { api_cors_header: parsed.last("api-cors-header").map(str::to_owned), max_api_version })
+    Ok(RouterOptions {
+        api_cors_header: parsed.last("api-cors-header").map(str::to_owned),
+        max_api_version,
+        ..RouterOptions::default()
+    })
 }
 
 fn options(globals: &Globals, parsed: &Parsed) -> Result<Options, Failure> {
@@ -190,6 +204,7 @@ fn options(globals: &Globals, parsed: &Parsed) -> Result<Options, Failure> {
     }
     options.selinux |= parsed.has("selinux-enabled");
     options.labels = parsed.all("label");
+    options.authorization_plugins = parsed.all("authorization-plugin");
     if let Some(driver) = parsed.last("log-driver") {
         options.log_driver = driver.to_owned();
     }
@@ -209,7 +224,11 @@ fn options(globals: &Globals, parsed: &Parsed) -> Result<Options, Failure> {
             return Err(Failure::Usage(format!("invalid value {other:?} for --durability: full, normal or off")));
         }
     };
-    options.ship_logs = !parsed.has("no-ship-logs");
+    if let Some(word) = parsed.last("ship-logs") {
+        options.ship_logs = ShipLogs::parse(word).ok_or_else(|| {
+            Failure::Usage(format!("invalid value {word:?} for --ship-logs: none, thread or program"))
+        })?;
+    }
     options.restart_containers =
         !parsed.has("no-restart-containers") && parsed.last("restart-containers") != Some("false");
     Ok(options)

@@ -51,7 +51,10 @@ fn df(globals: &Globals, parsed: &Parsed) -> Outcome {
     let usage = globals.engine()?.disk_usage(DiskUsageQuery::ALL, None)?;
     let text = match parsed.has("verbose") {
         true => each(&usage)?,
-        false => KINDS.text(parsed.last("format"), &[of_images(&usage), of_containers(&usage), of_volumes(&usage)])?,
+        false => KINDS.text(
+            parsed.last("format"),
+            &[of_images(&usage), of_containers(&usage), of_volumes(&usage), of_builds(&usage)],
+        )?,
     };
     emit(&text).map(|()| 0)
 }
@@ -94,6 +97,15 @@ fn of_volumes(usage: &DiskUsage) -> Subject {
     };
     let active = known().filter(|usage| usage.ref_count > 0).count();
     kind("Local Volumes", usage.volumes.len(), active, size(false), size(true))
+}
+
+/// The caches that steps of builds mount.
+fn of_builds(usage: &DiskUsage) -> Subject {
+    let bytes = |size: u64| i64::try_from(size).unwrap_or(i64::MAX);
+    let size: u64 = usage.build_cache.iter().map(|cache| cache.size).sum();
+    let unused: u64 = usage.build_cache.iter().filter(|cache| !cache.in_use).map(|cache| cache.size).sum();
+    let active = usage.build_cache.iter().filter(|cache| cache.in_use).count();
+    kind("Build Cache", usage.build_cache.len(), active, bytes(size), bytes(unused))
 }
 
 /// Every thing with its size.

@@ -38,7 +38,8 @@ const VOLUMES: Listing = Listing {
     ],
     usual: "{{.Driver}}\t{{.Name}}",
 };
-const REMOVE: &[Flag] = &[Flag::switch(&["force", "f"], "no error where there is none")];
+const REMOVE: &[Flag] =
+    &[Flag::switch(&["force", "f"], "no error where there is none, or where the plugin of a volume fails")];
 
 /// The arguments, at least one of them.
 fn some(parsed: &Parsed) -> Result<&[String], Failure> {
@@ -98,8 +99,11 @@ fn list(globals: &Globals, parsed: &Parsed) -> Outcome {
 fn remove(globals: &Globals, parsed: &Parsed) -> Outcome {
     let names = some(parsed)?;
     let engine = globals.engine()?;
-    each(names, |name| match engine.volume_remove(name) {
-        Err(error) if parsed.has("force") && error.kind() == coracle::ErrorKind::NotFound => Ok(name.to_owned()),
+    if !parsed.has("force") {
+        return each(names, |name| engine.volume_remove(name).map(|()| name.to_owned()));
+    }
+    each(names, |name| match engine.volume_remove_by_force(name) {
+        Err(error) if error.kind() == coracle::ErrorKind::NotFound => Ok(name.to_owned()),
         other => other.map(|()| name.to_owned()),
     })
 }

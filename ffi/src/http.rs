@@ -47,7 +47,7 @@ pub unsafe extern "C" fn coracle_http_request(
     let outs = Outs::none().optional_code(out_status, 0).stream(out);
     call(c, access(method), op, outs, err, &mut |root| {
         let request = Request::new(method, target, headers_json, body, len)?;
-        let router = root.router().clone();
+        let router = root.router()?.clone();
         let send = move |using: &Using| {
             let (status, body) = request.send(&router, using.op())?;
             using.done(using.check())?;
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn coracle_http_connect(
     let out = Out::new(out_fd, -1);
     with_root(c, Access::Change, err, |root| {
         out.check("out_fd")?;
-        out.set(root.router().connect()?.into_raw_fd());
+        out.set(root.router()?.connect()?.into_raw_fd());
         Ok(CORACLE_OK)
     })
 }

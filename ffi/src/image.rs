@@ -13,7 +13,7 @@ use crate::types::*;
 use crate::using::Using;
 use crate::work::{Work, work};
 use engine::Context;
-use engine::model::{BuildImage, ImportImage, ListImages, RemoveImage, Ulimit};
+use engine::model::{BuildImage, BuildSecret, BuildSsh, ImportImage, ListImages, RemoveImage, Ulimit};
 use libc::{c_char, c_void};
 use serde_json::Value;
 use std::os::fd::AsFd;
@@ -272,6 +272,34 @@ pub unsafe extern "C" fn coracle_image_prune(
     })
 }
 
+/// Removes the caches of builds (RUN --mount=type=cache) that no step uses.
+///
+/// filters_json: NULL, or an object of lists: "id", "type" ("exec.cachemount"), "until" or "unused-for" (Unix seconds, RFC 3339
+/// or a duration before now: caches that were used later stay). "max-used-space", "min-free-space" and "reserved-space" are bounds
+/// in bytes: the caches that were used last stay, no more than the first, so few that the file system has the
+/// second free, and the third in any case. *out_json: an object with "CachesDeleted" (ids) and "SpaceReclaimed" in bytes; free it
+/// with coracle_free.
+///
+/// Schemas: filters_json filters, out_json build-prune.
+///
+/// Errors: EINVALID (a filter), ECANCELLED, ETIMEOUT (op). Caches that were removed before an error stay removed.
+///
+/// Threads: any. Blocks: until all caches were looked at, or op ends the call. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_build_prune(
+    c: *mut coracle,
+    filters_json: *const c_char,
+    op: *mut coracle_op,
+    out_json: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
+    call(c, Access::Change, op, Outs::none().json(out_json), err, &mut |root| {
+        let filters = Query::filters_of(filters_json, "filters_json")?;
+        let engine = root.engine().clone();
+        work(move |using| Answer::document(&using.done(engine.build_prune(&filters, using.op()))?))
+    })
+}
+
 /// Describes one image in full.
 ///
 /// ref: name, id, digest, or the beginning of an id that no other image has. Every function takes such a ref. *out_json: the document of
@@ -379,6 +407,16 @@ fn asked_build(query_json: *const c_char, lenient: bool) -> Outcome<BuildImage> 
     for (n, one) in (0..).zip(members.get("ulimits").and_then(Value::as_array).into_iter().flatten()) {
         if let (Some(one), false) = (one.as_object(), lenient) {
             arg::known_members(one, &Ulimit::default(), "query_json", &format!("ulimits[{n}]."))?;
+        }
+    }
+    for (n, one) in (0..).zip(members.get("secrets").and_then(Value::as_array).into_iter().flatten()) {
+        if let (Some(one), false) = (one.as_object(), lenient) {
+            arg::known_members(one, &BuildSecret::default(), "query_json", &format!("secrets[{n}]."))?;
+        }
+    }
+    for (n, one) in (0..).zip(members.get("ssh").and_then(Value::as_array).into_iter().flatten()) {
+        if let (Some(one), false) = (one.as_object(), lenient) {
+            arg::known_members(one, &BuildSsh::default(), "query_json", &format!("ssh[{n}]."))?;
         }
     }
     Ok(build)

@@ -43,6 +43,7 @@ mod log;
 mod metrics;
 mod network;
 mod op;
+mod plugin;
 mod pool;
 mod query;
 mod reader;

@@ -1,16 +1,19 @@
-//! The threads that calls with operations that do not block run on: at most [`MOST_THREADS`], and none without work.
+//! The threads that calls with operations that do not block run on: at most [`MOST_THREADS`], and soon none without work.
 
 use crate::failure::Outcome;
 use crate::handle;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Threads of one process.
 const MOST_THREADS: usize = 16;
 /// Calls that last as long as others like (a registry, a build, a request for the end of a container) leave some threads
 /// to calls that end by themselves: a stop must begin while requests wait for the end of that container.
 const MOST_LONG: usize = 12;
+/// A thread without a job waits so long for the next one: a call after the other costs no thread each.
+const LINGER: Duration = Duration::from_millis(20);
 
 /// A call that is to run.
 pub(crate) struct Job {
@@ -23,6 +26,8 @@ struct Pool {
     /// The process that made it: the threads of a parent are not there in a forked child.
     pid: u32,
     inner: Mutex<Inner>,
+    /// There is a new job.
+    more: Condvar,
 }
 
 #[derive(Default)]
@@ -39,6 +44,7 @@ pub(crate) fn submit(job: Job) -> Outcome<()> {
     let pool = pool();
     let mut inner = pool.lock();
     inner.jobs.push_back(job);
+    pool.more.notify_one();
     if inner.idle >= inner.jobs.len() || inner.threads == MOST_THREADS {
         return Ok(());
     }
@@ -69,7 +75,8 @@ impl Pool {
     /// Runs jobs until there is none for this thread.
     fn serve(&self) {
         let mut inner = self.lock();
-        while let Some(job) = next(&mut inner) {
+        while let (guard, Some(job)) = self.take(inner) {
+            inner = guard;
             let long = job.is_long;
             inner.long += usize::from(long);
             inner.idle -= 1;
@@ -79,8 +86,24 @@ impl Pool {
             inner.long -= usize::from(long);
             inner.idle += 1;
         }
-        inner.threads -= 1;
-        inner.idle -= 1;
+    }
+
+    /// The next job that may run; `None`: there was none for [`LINGER`], and the thread is not counted any more.
+    fn take<'a>(&'a self, mut inner: MutexGuard<'a, Inner>) -> (MutexGuard<'a, Inner>, Option<Job>) {
+        let mut has_waited = false;
+        loop {
+            let job = next(&mut inner);
+            if job.is_some() {
+                return (inner, job);
+            }
+            if has_waited {
+                inner.threads -= 1;
+                inner.idle -= 1;
+                return (inner, None);
+            }
+            let waited = self.more.wait_timeout(inner, LINGER).unwrap_or_else(PoisonError::into_inner);
+            (inner, has_waited) = (waited.0, waited.1.timed_out());
+        }
     }
 }
 
@@ -100,7 +123,7 @@ fn pool() -> &'static Pool {
     if let Some(pool) = unsafe { known.as_ref() }.filter(|pool| pool.pid == pid) {
         return pool;
     }
-    let new = Box::into_raw(Box::new(Pool { pid, inner: Mutex::default() }));
+    let new = Box::into_raw(Box::new(Pool { pid, inner: Mutex::default(), more: Condvar::new() }));
     match POOL.compare_exchange(known, new, Ordering::AcqRel, Ordering::Acquire) {
         // SAFETY: as above.
         Ok(_) => unsafe { &*new },

@@ -186,7 +186,7 @@ fn named(name: &str) -> (String, String) {
     (name.to_owned(), if last.contains([':', '@']) { String::new() } else { "latest".into() })
 }
 
-fn auth(auth_json: *const c_char, lenient: bool) -> Outcome<RegistryAuth> {
+pub(crate) fn auth(auth_json: *const c_char, lenient: bool) -> Outcome<RegistryAuth> {
     let Some(text) = arg::optional_text(auth_json, "auth_json")? else { return Ok(RegistryAuth::default()) };
     // Not the parser's words: they may show what it read.
     let wrong = |_| Failure::invalid("auth_json is not a document of credentials");

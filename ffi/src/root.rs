@@ -7,7 +7,7 @@ use crate::handle::{self, Object};
 use crate::types::*;
 use coracle_http::Router;
 use engine::model::{Mirror, Proxies, StringMap};
-use engine::{Durability, Engine, ErrorKind, Options, UsernsRemap};
+use engine::{Durability, Engine, ErrorKind, Options, ShipLogs, UsernsRemap};
 use libc::c_char;
 use serde::Deserialize;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,8 +50,13 @@ impl Root {
         }
     }
 
-    pub(crate) fn router(&self) -> &Router {
-        self.0.router.get_or_init(|| Router::new(self.0.engine.clone()))
+    /// Errors: this build has no HTTP API.
+    pub(crate) fn router(&self) -> Outcome<&Router> {
+        if !cfg!(feature = "http") {
+            let message = "this build of the library has no HTTP API (feature \"http\")";
+            return Err(Failure::new(ErrorKind::Unsupported, message));
+        }
+        Ok(self.0.router.get_or_init(|| Router::new(self.0.engine.clone())))
     }
 }
 
@@ -163,8 +168,8 @@ struct Config {
     durability: Option<String>,
     /// The log driver of containers that name none.
     log_driver: Option<String>,
-    /// Whether this program delivers the logs of drivers with a receiver.
-    ship_logs: Option<bool>,
+    /// The deliverer of the logs of drivers with a receiver: `none`, `thread` or `program`.
+    ship_logs: Option<String>,
     /// Options of that log driver.
     log_opts: Option<StringMap>,
     /// The control group above those of containers that name none.
@@ -185,6 +190,8 @@ struct Config {
     relay_loopback: Option<bool>,
     /// Whether dockerd's chain `DOCKER-USER` gets no rules for these networks.
     leave_docker_user: Option<bool>,
+    /// The authorization plugins that each request of the HTTP interface needs the consent of, in the order in which they are asked.
+    authorization_plugins: Option<Vec<String>>,
     /// Directories with the sockets and descriptions of plugins.
     plugin_dirs: Option<Vec<String>>,
     /// Directories with specifications of CDI devices.
@@ -235,7 +242,11 @@ pub(crate) fn options(root: *const c_char, opt: *const coracle_open_options) -> 
         Some("off") => Durability::Off,
         Some(_) => return Err(Failure::invalid("opt.config_json: durability is not one of full, normal, off")),
     };
-    options.ship_logs = config.ship_logs.unwrap_or(options.ship_logs);
+    options.ship_logs = match config.ship_logs.as_deref() {
+        None => options.ship_logs,
+        Some(word) => ShipLogs::parse(word)
+            .ok_or_else(|| Failure::invalid("opt.config_json: ship-logs is not one of none, thread, program"))?,
+    };
     options.log_driver = config.log_driver.unwrap_or(options.log_driver);
     options.log_options = config.log_opts.unwrap_or(options.log_options);
     options.cgroup_parent = config.cgroup_parent.unwrap_or(options.cgroup_parent);
@@ -254,6 +265,7 @@ pub(crate) fn options(root: *const c_char, opt: *const coracle_open_options) -> 
     options.userns_remap = config.userns_remap.as_deref().map(UsernsRemap::parse).transpose()?;
     options.apparmor = config.apparmor;
     options.selinux = config.selinux_enabled.unwrap_or(false);
+    options.authorization_plugins = config.authorization_plugins.unwrap_or_default();
     if let Some(dirs) = config.plugin_dirs {
         options.plugin_dirs = dirs.into_iter().map(Into::into).collect();
     }

@@ -83,7 +83,7 @@ pub unsafe extern "C" fn coracle_http_serve(
             ..ServerOptions::default()
         };
         let sockets = sockets(arg::numbers(fds, fd_count, "fds")?)?;
-        let server = Server::bind_and_adopt(root.router().clone(), &addresses, sockets, options)?;
+        let server = Server::bind_and_adopt(root.router()?.clone(), &addresses, sockets, options)?;
         out.set(handle::give(serve(server)?));
         Ok(CORACLE_OK)
     })

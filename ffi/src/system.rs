@@ -37,8 +37,8 @@ pub unsafe extern "C" fn coracle_engine_info(
 /// Counts the bytes that images, containers and volumes take.
 ///
 /// query_json: NULL, or an object with "type": a list of the kinds to count ("container", "image", "volume"); without it all.
-/// *out_json: an object with "LayersSize" (bytes of all layers, each counted once), "Images", "Containers" and "Volumes":
-/// the documents of their lists with sizes; free it with coracle_free.
+/// *out_json: an object with "LayersSize" (bytes of all layers, each counted once), "Images", "Containers", "Volumes" and
+/// "BuildCache": the documents of their lists with sizes; free it with coracle_free.
 ///
 /// Schemas: query_json disk-usage-query, out_json disk-usage.
 ///
@@ -71,7 +71,8 @@ fn usage_query(kinds: &[String]) -> Outcome<DiskUsageQuery> {
             "container" => &mut query.containers,
             "image" => &mut query.images,
             "volume" => &mut query.volumes,
-            _ => return Err(Failure::invalid("query_json: \"type\" has container, image and volume")),
+            "build-cache" => &mut query.build_cache,
+            _ => return Err(Failure::invalid("query_json: \"type\" has container, image, volume and build-cache")),
         } = true;
     }
     Ok(query)

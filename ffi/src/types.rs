@@ -68,7 +68,7 @@ pub const CORACLE_ENOT_ACCEPTABLE: coracle_status = -7018;
 /// Flag of coracle_op_new: a call with the operation begins its work, writes no answer (its out arguments may be NULL) and
 /// returns CORACLE_AGAIN. The answer comes by coracle_op_result when the descriptor of coracle_op_fd is readable. A call that
 /// refuses its arguments does so at once. The work runs on threads of the library, at most 16 for all operations together,
-/// which end with the work; waits for the end of a container, an exec instance or a session take no thread.
+/// which end soon after the work; waits for the end of a container, an exec instance or a session take no thread.
 /// The operation has no progress function, and a read function of the caller is refused (use coracle_read_fd).
 pub const CORACLE_OP_NONBLOCK: u64 = 1;
 
@@ -104,6 +104,8 @@ pub const CORACLE_REMOVE_LINK: u64 = 4;
 pub const CORACLE_IMAGE_REMOVE_FORCE: u64 = 1;
 /// Flag of coracle_image_remove: keep untagged parents.
 pub const CORACLE_IMAGE_REMOVE_NO_PRUNE: u64 = 2;
+/// Flag of coracle_plugin_disable and coracle_plugin_remove: also while the plugin is used or enabled.
+pub const CORACLE_PLUGIN_FORCE: u64 = 1;
 
 /// Levels of coracle_set_log.
 pub const CORACLE_LOG_ERROR: i32 = 1;
@@ -137,7 +139,7 @@ pub struct coracle_open_options {
     /// Directory on tmpfs for what a reboot ends; NULL: one under /run/coracle, named after the root.
     pub run_dir: *const c_char,
     /// An object with any of: "durability" ("full", "normal", "off"), "log-driver", "log-opts" (object of strings), "ship-logs"
-    /// (deliver the logs of drivers that deliver: one program of a root does at a time), "cgroup-parent", "userns-remap"
+    /// (who delivers the logs of drivers that deliver: "program", one of its own, the default; "thread"; "none"), "cgroup-parent", "userns-remap"
     /// (FIRST:COUNT of the host's ids, USER[:GROUP] of /etc/subuid and /etc/subgid, or "default"), "apparmor" (the profile of
     /// containers that name none, where the kernel has AppArmor; absent: coracle-default-1, "unconfined": none),
     /// "selinux-enabled" (containers have SELinux labels; refused where the kernel has no SELinux), "ip" (the host's address

@@ -27,6 +27,10 @@ impl Call {
     }
     /// The request's document, read whole. Errors: too large, by itself or with others', or the body is malformed.
     pub(crate) fn document(&mut self) -> Result<Document> {
+        if self.context.authorization().is_some() && !self.request.body.is_empty() {
+            // Authorization plugins were shown the documents that are called JSON, and no others.
+            self.check_json()?;
+        }
         self.context.documents().read(&mut self.request.body, body_error)
     }
     pub(crate) fn check_json(&self) -> Result<()> {
@@ -35,7 +39,7 @@ impl Call {
 }
 
 /// A failure to read the request's body: the client's doing.
-fn body_error(error: &std::io::Error) -> Error {
+pub(crate) fn body_error(error: &std::io::Error) -> Error {
     match error.kind() {
         IoKind::InvalidData | IoKind::UnexpectedEof | IoKind::TimedOut => {
             Error::invalid(format!("the request body is malformed: {error}"))
@@ -111,14 +115,19 @@ pub(crate) fn refusal(version: &Version, status: u16, message: &str) -> Response
         .with("X-Content-Type-Options", "nosniff")
 }
 
+/// Whether the body is called JSON.
+pub(crate) fn is_json(headers: &Headers) -> bool {
+    let media = headers.get("content-type").unwrap_or("").split(';').next().unwrap_or("").trim();
+    media.eq_ignore_ascii_case("application/json")
+}
+
 /// The engine's words for a body that should be JSON and is not called so.
 pub(crate) fn check_json(headers: &Headers, empty: bool) -> Result<()> {
     let given = headers.get("content-type").unwrap_or("");
     if given.is_empty() && empty {
         return Ok(());
     }
-    let media = given.split(';').next().unwrap_or("").trim();
-    if media.eq_ignore_ascii_case("application/json") {
+    if is_json(headers) {
         return Ok(());
     }
     Err(Error::invalid(format!("Content-Type specified ({given}) must be 'application/json'")))

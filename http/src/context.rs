@@ -4,7 +4,7 @@ use crate::document::Documents;
 use crate::message::Response;
 use crate::versions::ApiVersion;
 use crate::watch::Watch;
-use coracle::Engine;
+use coracle::{Authorization, Engine};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// let options = RouterOptions {
 ///     api_cors_header: Some("https://panel.example.org".into()),
 ///     max_api_version: ApiVersion::SPECIFIED,
+///     authorization_plugins: Some(vec!["opa-docker-authz".into()]),
 /// };
 /// let router = Router::with(coracle::Engine::open("/var/lib/app")?, options);
 /// # drop(router);
@@ -29,6 +30,9 @@ pub struct RouterOptions {
     pub api_cors_header: Option<String>,
     /// The newest version of the API that is served. [`ApiVersion::SPECIFIED`] gives the contract alone.
     pub max_api_version: ApiVersion,
+    /// The authorization plugins that each request needs the consent of, in the order in which they are asked; absent: those
+    /// of the engine ([`coracle::Options::authorization_plugins`]).
+    pub authorization_plugins: Option<Vec<String>>,
 }
 
 /// The shared state. Clones share it.
@@ -38,6 +42,8 @@ pub(crate) struct Context(Arc<Inner>);
 struct Inner {
     engine: Engine,
     options: RouterOptions,
+    /// Absent: nobody is asked.
+    authorization: Option<Authorization>,
     watch: Watch,
     documents: Documents,
     unread: Unread,
@@ -46,11 +52,18 @@ struct Inner {
 impl Context {
     pub(crate) fn new(engine: Engine, options: RouterOptions) -> Context {
         let (watch, documents, unread) = Default::default();
-        Context(Arc::new(Inner { engine, options, watch, documents, unread }))
+        let names = options.authorization_plugins.as_deref().unwrap_or_else(|| engine.authorization_plugins());
+        let authorization = (!names.is_empty()).then(|| engine.authorization(names));
+        Context(Arc::new(Inner { engine, options, authorization, watch, documents, unread }))
     }
 
     pub(crate) fn engine(&self) -> &Engine {
         &self.0.engine
+    }
+
+    /// The plugins that are asked about each request, if there are any.
+    pub(crate) fn authorization(&self) -> Option<&Authorization> {
+        self.0.authorization.as_ref()
     }
 
     pub(crate) fn watch(&self) -> &Watch {

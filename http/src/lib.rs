@@ -28,6 +28,7 @@
 
 mod answer;
 mod api;
+mod authorize;
 mod context;
 mod document;
 #[cfg(any(test, fuzzing))]
@@ -46,10 +47,12 @@ mod schema;
 mod server;
 mod socket;
 mod stream;
+mod target;
 mod thread;
 mod time;
 #[cfg(feature = "tiny_http")]
 pub mod tiny_http_adapter;
+mod user;
 mod versions;
 mod watch;
 mod websocket;
@@ -64,6 +67,7 @@ pub use schema::{Document, stranger, unknown};
 pub use server::{
     Address, Credentials, Limits, LoggedRequest, Peer, RequestLog, Server, ServerHandle, ServerOptions, Tls,
 };
+pub use user::User;
 pub use versions::ApiVersion;
 
 /// Locks; a panic of another holder does not matter, for nothing here is left half done.

@@ -1,5 +1,6 @@
 //! Requests and answers as the router sees them, whatever door they come through.
 
+use crate::user::User;
 use crate::watch::Registration;
 use coracle::{Op, Result};
 use std::io::{self, Read, Write};
@@ -107,7 +108,10 @@ impl Read for Body {
 /// # Ok::<(), coracle::Error>(())
 /// ```
 #[derive(Clone, Default)]
-pub struct Client(Source);
+pub struct Client {
+    source: Source,
+    user: Option<User>,
+}
 
 #[derive(Clone, Default)]
 enum Source {
@@ -124,16 +128,25 @@ impl Client {
     }
     /// A client that goes away by cancelling `op` (or by its deadline).
     pub fn with_op(op: Op) -> Client {
-        Client(Source::Operation(op))
+        Client { source: Source::Operation(op), user: None }
     }
     /// A client whose going is watched from the first call of [`Client::op`] on, by what `register` starts.
     pub(crate) fn watched(register: impl Fn() -> Result<Registration> + Send + Sync + 'static) -> Client {
-        Client(Source::Socket(Arc::new(register), Arc::default()))
+        Client { source: Source::Socket(Arc::new(register), Arc::default()), user: None }
+    }
+    /// This client, of a user that is known: authorization plugins are told.
+    #[must_use]
+    pub fn with_user(self, user: User) -> Client {
+        Client { user: Some(user), ..self }
+    }
+    /// The user, if one is known.
+    pub fn user(&self) -> Option<&User> {
+        self.user.as_ref()
     }
     /// The operation that ends when the client has gone; absent: it waits for ever. Watching costs two system calls, so
     /// only calls that may block for long ask.
     pub fn op(&self) -> Result<Option<Op>> {
-        match &self.0 {
+        match &self.source {
             Source::Patient => Ok(None),
             Source::Operation(op) => Ok(Some(op.clone())),
             Source::Socket(register, slot) => {

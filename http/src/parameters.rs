@@ -22,7 +22,6 @@ type Row = (&'static str, &'static str, &'static [(&'static str, Rule)]);
 static ROWS: &[Row] = &[
     ("POST", "/containers/create", &[("platform", Platform)]),
     ("POST", "/containers/{name}/start", &[("checkpoint", Refused), ("checkpoint-dir", Refused)]),
-    ("GET", "/images/json", &[("identity", Refused)]),
     ("GET", "/images/{name}/json", &[("platform", Platform)]),
     ("GET", "/images/{name}/history", &[("platform", Platform)]),
     ("GET", "/images/{name}/get", &[("platform", Platform)]),
@@ -30,8 +29,8 @@ static ROWS: &[Row] = &[
     ("POST", "/images/load", &[("platform", Platform)]),
     ("POST", "/images/create", &[("platform", Platform)]),
     ("POST", "/images/{name}/push", &[("platform", Platform)]),
-    ("DELETE", "/images/{name}", &[("platforms", Refused)]),
-    ("POST", "/build", &[("version", Only(&["1"])), ("session", Refused), ("outputs", Refused)]),
+    ("DELETE", "/images/{name}", &[("platforms", Platform)]),
+    ("POST", "/build", &[("version", Only(&["1", "2"])), ("session", Refused), ("outputs", Refused)]),
     ("GET", "/networks/{name}", &[("scope", Only(&["local"]))]),
 ];
 
@@ -88,10 +87,10 @@ mod tests {
         }
         let error = checked("POST", "/containers/x/start", "checkpoint=c").unwrap_err();
         assert_eq!((error.http_status(), error.message()), (501, "the parameter checkpoint=c is not supported"));
-        checked("GET", "/images/json", "identity=false").unwrap();
-        assert!(checked("GET", "/images/json", "identity=true").is_err());
+        checked("DELETE", "/images/x", "platforms={\"os\":\"linux\"}").unwrap();
+        assert!(checked("DELETE", "/images/x", "platforms={\"os\":\"windows\"}").is_err());
         checked("POST", "/build", "version=1").unwrap();
-        assert!(checked("POST", "/build", "version=2").is_err());
+        assert!(checked("POST", "/build", "version=3").is_err());
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The table of routes: what is answered, and by whom.
 
 use crate::api::{
-    Handler, archive, build, containers, exec, images, networks, prune, registry, swarm, system, unbuilt, volumes,
+    Handler, archive, build, containers, disk_usage, exec, images, networks, plugins, prune, registry, swarm, system,
+    unbuilt, volumes,
 };
 
 /// One row: a method, a path with at most one `{name}`, and the function that answers. The name takes everything
@@ -26,7 +27,7 @@ static ROUTES: &[Route] = &[
     route("GET", "/version", system::version),
     route("GET", "/info", system::info),
     route("GET", "/events", system::events),
-    route("GET", "/system/df", prune::disk_usage),
+    route("GET", "/system/df", disk_usage::disk_usage),
     route("POST", "/auth", registry::login),
     // Containers.
     route("GET", "/containers/json", containers::list),
@@ -87,6 +88,7 @@ static ROUTES: &[Route] = &[
     route("POST", "/volumes/prune", prune::volumes),
     route("GET", "/volumes/{name}", volumes::inspect),
     route("DELETE", "/volumes/{name}", volumes::remove),
+    route("PUT", "/volumes/{name}", swarm::update_volume),
     // Networks.
     route("GET", "/networks", networks::list),
     route("GET", "/networks/", networks::list),
@@ -97,12 +99,18 @@ static ROUTES: &[Route] = &[
     route("GET", "/networks/{name}", networks::inspect),
     route("DELETE", "/networks/{name}", networks::remove),
     // Plugins.
-    route("GET", "/plugins", unbuilt::plugin_list),
-    route("POST", "/plugins/pull", unbuilt::plugins),
-    route("POST", "/plugins/{name}/enable", unbuilt::plugins),
-    route("POST", "/plugins/{name}/disable", unbuilt::plugins),
-    route("GET", "/plugins/{name}", unbuilt::plugins),
-    route("DELETE", "/plugins/{name}", unbuilt::plugins),
+    route("GET", "/plugins", plugins::list),
+    route("GET", "/plugins/privileges", plugins::privileges),
+    route("POST", "/plugins/pull", plugins::pull),
+    route("POST", "/plugins/create", plugins::create),
+    route("POST", "/plugins/{name}/enable", plugins::enable),
+    route("POST", "/plugins/{name}/disable", plugins::disable),
+    route("POST", "/plugins/{name}/set", plugins::set),
+    route("POST", "/plugins/{name}/upgrade", plugins::upgrade),
+    route("POST", "/plugins/{name}/push", plugins::push),
+    route("GET", "/plugins/{name}/json", plugins::inspect),
+    route("GET", "/plugins/{name}", plugins::inspect_first),
+    route("DELETE", "/plugins/{name}", plugins::remove),
     // Swarm.
     route("GET", "/swarm", swarm::members),
     route("POST", "/swarm/init", swarm::enter),

@@ -202,7 +202,7 @@ static MOUNT: Table = Table {
         ("BindOptions", Struct(&BIND_OPTIONS)),
         ("VolumeOptions", Struct(&VOLUME_OPTIONS)),
         ("TmpfsOptions", Struct(&TMPFS_OPTIONS)),
-        ("ImageOptions", Refused),
+        ("ImageOptions", Struct(&IMAGE_OPTIONS)),
         ("ClusterOptions", Refused),
     ]],
 };
@@ -217,6 +217,7 @@ static BIND_OPTIONS: Table = Table {
         ("ReadOnlyNonRecursive", Flag),
     ]],
 };
+static IMAGE_OPTIONS: Table = Table { name: "ImageOptions", package: "mount", parts: &[&[("Subpath", Text)]] };
 static VOLUME_OPTIONS: Table = Table {
     name: "VolumeOptions",
     package: "mount",
@@ -437,11 +438,16 @@ static ULIMIT: Table =
 
 /// Reads `text` as an object of `table`: canonical names, checked types, without nulls and unknown fields.
 pub(crate) fn read<'t>(text: &'t [u8], table: &'static Table) -> Result<Node<'t>> {
+    read_without(text, table, &[])
+}
+
+/// Like [`read`], and without the fields `dropped`, which the request's version of the API does not know any more.
+pub(crate) fn read_without<'t>(text: &'t [u8], table: &'static Table, dropped: &[&str]) -> Result<Node<'t>> {
     let node = json::parse(text).map_err(Error::invalid)?;
     if matches!(node, Node::Null) {
         return Ok(Node::Object(Vec::new()));
     }
-    checked(node, &Struct(table))
+    Check { owner: None, path: Vec::new(), count: Count::default(), dropped }.value(node, &Struct(table))
 }
 
 /// A checked object as the typed request.
@@ -451,7 +457,7 @@ pub(crate) fn typed<T: DeserializeOwned>(node: Node<'_>) -> Result<T> {
 
 /// A value that was found to be of a shape, in the form that [`read`] gives values.
 pub(crate) fn checked<'t>(node: Node<'t>, shape: &Shape) -> Result<Node<'t>> {
-    Check { owner: None, path: Vec::new(), count: Count::default() }.value(node, shape)
+    Check { owner: None, path: Vec::new(), count: Count::default(), dropped: &[] }.value(node, shape)
 }
 
 /// Whether a name of a map by ports is written as ports usually are: such names and their bindings are packed.
@@ -475,13 +481,15 @@ impl Count {
     }
 }
 
-struct Check {
+struct Check<'d> {
     owner: Option<&'static str>,
     path: Vec<&'static str>,
     count: Count,
+    /// Fields that are left out as unknown ones are.
+    dropped: &'d [&'d str],
 }
 
-impl Check {
+impl Check<'_> {
     fn value<'t>(&mut self, node: Node<'t>, shape: &Shape) -> Result<Node<'t>> {
         self.count.one()?;
         Ok(match (shape, node) {
@@ -553,7 +561,7 @@ impl Check {
         let mut out: Vec<Member<'t>> = Vec::new();
         for (key, value) in fields {
             let known = table.parts.iter().flat_map(|part| part.iter()).find(|(n, _)| n.eq_ignore_ascii_case(&key));
-            let Some((name, shape)) = known else { continue };
+            let Some((name, shape)) = known.filter(|(name, _)| !self.dropped.contains(name)) else { continue };
             self.path.push(name);
             let value = self.value(value, shape)?;
             self.path.pop();

@@ -12,7 +12,7 @@ use coracle::Error;
 use std::fmt;
 use std::str::FromStr;
 
-/// A version of the API that is served: 1.18 to 1.44.
+/// A version of the API that is served: 1.18 to 1.54.
 ///
 /// 1.18 to 1.24 are the contract, which the specification describes. Later versions are answered as a courtesy to newer
 /// clients.
@@ -37,7 +37,7 @@ impl ApiVersion {
     /// The last one that is specified.
     pub const SPECIFIED: ApiVersion = ApiVersion(24);
     /// The newest one.
-    pub const NEWEST: ApiVersion = ApiVersion(44);
+    pub const NEWEST: ApiVersion = ApiVersion(54);
     /// The version of requests that name none, unless an older one is the newest that is served. Their clients cannot say
     /// which one they know: this one has all that can be requested, and nothing that older clients read has gone yet.
     const UNVERSIONED: ApiVersion = ApiVersion(44);
@@ -69,7 +69,17 @@ impl FromStr for ApiVersion {
 }
 
 /// The version of docker's engine that brought a version of the API: clients read what an engine can do out of its own version.
-const ENGINES: [(ApiVersion, &str); 5] = [
+const ENGINES: [(ApiVersion, &str); 15] = [
+    (ApiVersion(54), "29.3.0"),
+    (ApiVersion(53), "29.2.0"),
+    (ApiVersion(52), "29.0.0"),
+    (ApiVersion(51), "28.3.0"),
+    (ApiVersion(50), "28.2.0"),
+    (ApiVersion(49), "28.1.0"),
+    (ApiVersion(48), "28.0.0"),
+    (ApiVersion(47), "27.2.0"),
+    (ApiVersion(46), "27.0.0"),
+    (ApiVersion(45), "26.0.0"),
     (ApiVersion(44), "25.0.0"),
     (ApiVersion(42), "23.0.0"),
     (ApiVersion(41), "20.10.0"),
@@ -122,6 +132,10 @@ impl Version {
             )
         })
     }
+    /// The fields of requests that the version does not know any more: what they hold is ignored.
+    pub(crate) fn dropped_fields(&self) -> Vec<&'static str> {
+        DROPPED.iter().filter(|(since, _)| self.number >= (1, *since)).map(|(_, name)| *name).collect()
+    }
     /// Whether the version has what `gate` names.
     pub(crate) fn has(&self, gate: Gate) -> bool {
         let minor = GATES.iter().find(|(_, g)| *g == gate).map_or(0, |(since, _)| *since);
@@ -168,6 +182,12 @@ pub(crate) enum Gate {
     WaitHeadAtOnce,
     /// A build reports the ids of its images to programs.
     BuildIds,
+    /// An event says whether it is of this host or of a swarm.
+    EventScope,
+    /// An attach over a websocket has all three streams, whatever the request names.
+    WebsocketHasAllStreams,
+    /// An attach over a websocket has the streams that the request names, as it has to the last specified version.
+    WebsocketChoosesStreams,
     /// A container's IPC namespace is its own unless the request says otherwise; before, others could join it.
     PrivateIpc,
     /// A prune of volumes removes those that somebody named only with the filter `all`.
@@ -178,17 +198,56 @@ pub(crate) enum Gate {
     ReadOnlyBelow,
     /// A container can be created on several networks.
     SeveralNetworks,
+    /// Volumes of a cluster can be updated, where there is one.
+    ClusterVolumes,
     /// The type of a stream says whether its output is in frames.
     StreamTypes,
     /// Inspect shows the options of endpoints.
     EndpointOptions,
-    /// A limit of the kernel's memory is ignored, as engines do from this version on.
+    /// Inspect does not show a limit of the kernel's memory that is not set.
     NoKernelMemory,
+    /// Inspect does not show a quota of Windows that is not set.
+    NoDiskQuota,
+    /// The answer of exec create has the id alone.
+    ExecIdAlone,
+    /// The name that a list of images takes stands among its filters alone.
+    ImageNameIsFilter,
+    /// Pools of a new network that are wrong are a bad request.
+    BadPoolsAreInvalid,
     /// Inspect shows the names of endpoints; a MAC address belongs to an endpoint.
     EndpointNames,
     /// Inspect shows the priority of endpoints.
     GatewayPriority,
+    /// Inspect does not show the short id among the aliases of an endpoint.
+    NoShortAlias,
+    /// A list of containers shows their annotations.
+    ListedAnnotations,
+    /// A build may name a version of the builder.
+    BuilderVersions,
+    /// Plugins are installed with the privileges that the request grants, and shown whole.
+    GrantedPlugins,
+    /// Listeners hear that a build has made an image.
+    ImageCreateEvents,
+    /// A driver for volumes that none of the request's volumes has is worth a warning.
+    WarnsOfVolumeDriver,
+    /// A list of images counts the containers of each.
+    ListedImageUsers,
+    /// A list of containers shows their health.
+    ListedHealth,
+    /// Samples name the operating system.
+    StatsNameSystem,
+    /// Events are without the members of the first versions, and the client chooses how they are separated.
+    BareEvents,
+    /// The disk usage has sums for each kind of objects; on request it has the objects in these, and nothing beside them.
+    DiskUsageSums,
+    /// A MAC address belongs to an endpoint alone.
+    NoContainerMac,
+    /// A port with an empty list of bindings is worth a warning.
+    WarnsOfEmptyBindings,
 }
+
+/// (minor version that drops it, field of the body of create and update).
+const DROPPED: &[(u64, &str)] = &[(42, "KernelMemory"), (52, "KernelMemoryTCP")];
 
 /// (minor version that begins it, behaviour).
 const GATES: &[(u64, Gate)] = &[
@@ -202,21 +261,42 @@ const GATES: &[(u64, Gate)] = &[
     (23, Gate::NetworkRemovalIsEmpty),
     (24, Gate::HostnameRule),
     (25, Gate::NoSwarm),
+    (25, Gate::ExecIdAlone),
+    (25, Gate::GrantedPlugins),
+    (25, Gate::WebsocketHasAllStreams),
     (28, Gate::BinaryMessages),
     (30, Gate::WaitHeadAtOnce),
     (30, Gate::BuildIds),
+    (30, Gate::EventScope),
     (32, Gate::EndpointOptions),
+    (38, Gate::BuilderVersions),
     (39, Gate::PingTellsBuilder),
     (40, Gate::PrivateIpc),
+    (40, Gate::NoDiskQuota),
+    (41, Gate::ImageNameIsFilter),
     (42, Gate::PruneKeepsNamedVolumes),
     (42, Gate::DiskUsageByType),
     (42, Gate::StreamTypes),
+    (42, Gate::WebsocketChoosesStreams),
+    (42, Gate::ClusterVolumes),
     (42, Gate::PingTellsSwarm),
     (42, Gate::NoKernelMemory),
     (44, Gate::ReadOnlyBelow),
     (44, Gate::SeveralNetworks),
+    (44, Gate::BadPoolsAreInvalid),
     (44, Gate::EndpointNames),
+    (45, Gate::NoShortAlias),
+    (46, Gate::ListedAnnotations),
+    (46, Gate::ImageCreateEvents),
     (48, Gate::GatewayPriority),
+    (48, Gate::WarnsOfVolumeDriver),
+    (51, Gate::ListedImageUsers),
+    (52, Gate::ListedHealth),
+    (52, Gate::StatsNameSystem),
+    (52, Gate::BareEvents),
+    (52, Gate::DiskUsageSums),
+    (52, Gate::NoContainerMac),
+    (52, Gate::WarnsOfEmptyBindings),
 ];
 
 #[cfg(test)]
@@ -230,12 +310,12 @@ mod tests {
     #[test]
     fn range() {
         let newest = ApiVersion::NEWEST;
-        for good in ["1.18", "1.21", "1.24", "1.24.1", "01.018", "1.25", "1.44"] {
+        for good in ["1.18", "1.21", "1.24", "1.24.1", "01.018", "1.25", "1.44", "1.54"] {
             assert_eq!(v(good).refusal(newest), None, "{good}");
         }
         assert_eq!(
             v("1.99").refusal(newest).unwrap(),
-            "client version 1.99 is too new. Maximum supported API version is 1.44"
+            "client version 1.99 is too new. Maximum supported API version is 1.54"
         );
         let specified = ApiVersion::SPECIFIED;
         assert_eq!(
@@ -263,12 +343,12 @@ mod tests {
 
     #[test]
     fn versions_are_read() {
-        for good in ["1.18", "1.24", "1.44"] {
+        for good in ["1.18", "1.24", "1.44", "1.54"] {
             assert_eq!(good.parse::<ApiVersion>().unwrap().to_string(), good);
         }
-        for bad in ["1.17", "1.45", "2.24", "1", "", "1.x", "v1.24"] {
+        for bad in ["1.17", "1.55", "2.24", "1", "", "1.x", "v1.24"] {
             let error = bad.parse::<ApiVersion>().unwrap_err();
-            assert_eq!(error.message(), format!("{bad:?} is not a version of the API from 1.18 to 1.44"));
+            assert_eq!(error.message(), format!("{bad:?} is not a version of the API from 1.18 to 1.54"));
         }
     }
 
@@ -279,5 +359,6 @@ mod tests {
         assert_eq!(called("1.25"), "17.3.0+coracle-0.1.0");
         assert_eq!(called("1.43"), "23.0.0+coracle-0.1.0");
         assert_eq!(called("1.44"), "25.0.0+coracle-0.1.0");
+        assert_eq!(called("1.54"), "29.3.0+coracle-0.1.0");
     }
 }

@@ -211,6 +211,9 @@ impl Monitor {
             let compress = header.flags & FLAG_LOG_COMPRESS != 0;
             self.link.files =
                 Files::new(container_dir, name, header.log_max_size, header.log_max_file.max(1), compress);
+            if let Some(cursor) = note(STRING_LOG_CURSOR) {
+                self.link.files.wait_for(cursor.cstr());
+            }
             worker.outputs.log.set_attributes(note(STRING_LOG_ATTRS).map_or(b"", |text| text.bytes()));
             worker.outputs.log.file = self.link.files.open()?;
         }

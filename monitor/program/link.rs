@@ -215,7 +215,7 @@ impl Link {
     pub fn request_ready(&mut self) {
         let Some(message) = self.ways.receive_request() else { return };
         let granted = match message.code {
-            ROTATE => self.files.rotate(message.b, message.c).ok_or(EIO),
+            ROTATE => self.files.rotate(message.b, message.c),
             SOCKET => self.inside.socket(message.a != 0, message.b != 0),
             LOST => return self.lost.reported(message.b),
             CLOSED => return self.worker.stdin.close(),

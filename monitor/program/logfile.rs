@@ -13,17 +13,21 @@ pub struct LogFile {
     pub launcher: Launcher,
     pub max_size: u64,
     pub size: u64,
+    /// The next file waits for the delivery of the oldest one: output is not read meanwhile. A chunk that was read before
+    /// goes into the present file, beyond its bound.
+    pub held: bool,
     /// How many records the file has; none if an earlier worker began the file, and they were not counted yet.
     pub records: Option<u64>,
 }
 
 impl LogFile {
-    pub const NONE: LogFile = LogFile { fd: -1, launcher: Launcher::NONE, max_size: 0, size: 0, records: None };
+    pub const NONE: LogFile =
+        LogFile { fd: -1, launcher: Launcher::NONE, max_size: 0, size: 0, held: false, records: None };
 }
 
 impl Records for LogFile {
     fn is_full(&self, more: usize) -> bool {
-        self.max_size > 0 && self.size + more as u64 >= self.max_size
+        self.max_size > 0 && !self.held && self.size + more as u64 >= self.max_size
     }
 
     /// A record that was partly written is cut off again, so that the file has whole records alone.
@@ -56,9 +60,12 @@ impl Records for LogFile {
     fn rotate(&mut self, scratch: &mut [u8]) {
         let records = *self.records.get_or_insert_with(|| count(self.fd, scratch));
         let request = Message { code: ROTATE, b: records, c: self.size, ..Message::default() };
-        if let Ok(fd) = self.launcher.request(request) {
-            sys::close(core::mem::replace(&mut self.fd, fd));
-            (self.size, self.records) = (0, Some(0));
+        match self.launcher.request(request) {
+            Ok(fd) => {
+                sys::close(core::mem::replace(&mut self.fd, fd));
+                (self.size, self.records) = (0, Some(0));
+            }
+            Err(error) => self.held = error == EAGAIN,
         }
     }
 }

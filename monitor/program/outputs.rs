@@ -16,6 +16,7 @@ use crate::message::{LOST, Message};
 use crate::owners::{CHECK_OUTPUT, CONTAINER};
 use crate::subjects::{OUTPUT, SINK, token};
 use crate::sys::{self, *};
+use crate::timers;
 use crate::walls::Wall;
 
 pub const CHUNK: usize = 64 * 1024;
@@ -24,6 +25,8 @@ const BULK: usize = 1 << 20;
 /// At the end of a process the rest of its output is read at once, whether or not the clients read. The room is for the
 /// largest pipe.
 const LAST_CHUNK: usize = CHUNK + BULK;
+/// How long a log that waits for its delivery waits between two looks.
+const LOG_RETRY_NS: i64 = 100_000_000;
 const MAX_STREAMS: usize = 131;
 const MAX_SINKS: usize = 16;
 
@@ -39,6 +42,8 @@ pub struct Outputs {
     pub check: CheckOutput,
     /// Lost records of the log that the launcher knows of.
     reported: u64,
+    /// When the log looks again whether the delivery made room; 0: it does not wait.
+    retry: i64,
     outputs: [Output; MAX_STREAMS],
 }
 
@@ -214,6 +219,9 @@ impl Outputs {
             if !output.source.is_open() || output.filled > 0 || output.paused {
                 return;
             }
+            if output.log && self.log.file.held {
+                return self.wait_for_log(index);
+            }
             if let Some(slot) = output.straight() {
                 match self.hand_over(index, slot) {
                     true => continue,
@@ -232,6 +240,38 @@ impl Outputs {
                 // The end, or EIO: the last process with that terminal is gone.
                 _ => return self.source_ended(index),
             }
+        }
+    }
+
+    /// Reads no more of an output until the log takes it.
+    #[inline(never)]
+    fn wait_for_log(&mut self, index: usize) {
+        let output = &mut self.outputs[index];
+        output.paused = true;
+        let _ = sys::epoll_ctl(self.epoll, REMOVE, output.source.raw(), 0, 0);
+        if self.retry == 0 {
+            self.retry = sys::monotonic() + LOG_RETRY_NS;
+        }
+    }
+
+    /// The time of the next look; 0: there is none.
+    pub fn due(&self) -> i64 {
+        self.retry
+    }
+
+    /// Looks whether the log takes output again, if it is time to.
+    pub fn tick(&mut self) {
+        if self.retry == 0 || !timers::is_due(self.retry, sys::monotonic()) {
+            return;
+        }
+        self.log.file.held = false;
+        self.log.rotate_full();
+        self.retry = match self.log.file.held {
+            true => sys::monotonic() + LOG_RETRY_NS,
+            false => 0,
+        };
+        if self.retry == 0 {
+            [STDOUT, STDERR].into_iter().for_each(|index| self.push(index));
         }
     }
 

@@ -18,7 +18,7 @@ use crate::launcher::Launcher;
 use crate::logfile::LogFile;
 use crate::sys::{self, *};
 use crate::text::Writer;
-use crate::wire::{LOG_MARK, LOG_MARK_LEN, LogMark};
+use crate::wire::{LOG_CURSOR_LEN, LOG_MARK, LOG_MARK_BEFORE, LOG_MARK_LEN, LogMark, delivered_to};
 
 /// Compressing gives way to other work of the machine.
 const NICE: usize = 10;
@@ -29,6 +29,8 @@ const FORMS: [&[u8]; 2] = [b"", b".gz"];
 pub struct Files {
     dir: i32,
     name: &'static [u8],
+    /// The file of the delivery's cursor; only a NUL: undelivered files may give way.
+    cursor: &'static [u8],
     max_size: u64,
     max_files: u32,
     compress: bool,
@@ -45,7 +47,12 @@ impl Files {
     /// Files `name` (with its NUL) in the directory `dir`, of at most `max_size` bytes (0 means no bound) each.
     pub const fn new(dir: i32, name: &'static [u8], max_size: u64, max_files: u32, compress: bool) -> Files {
         let mark = LogMark { generation: 1, records: 0, bytes: 0 };
-        Files { dir, name, max_size, max_files, compress, mark, child: 0, again: false }
+        Files { dir, name, cursor: b"\0", max_size, max_files, compress, mark, child: 0, again: false }
+    }
+
+    /// Keeps each file until the delivery of it, which has this cursor (a name with its NUL).
+    pub fn wait_for(&mut self, cursor: &'static [u8]) {
+        self.cursor = cursor;
     }
 
     /// Opens the file that is being written, or makes the first one.
@@ -60,7 +67,7 @@ impl Files {
             }
         }
         let records = (size == 0).then_some(0);
-        Ok(LogFile { fd, launcher: Launcher::NONE, max_size: self.max_size, size, records })
+        Ok(LogFile { fd, launcher: Launcher::NONE, max_size: self.max_size, size, held: false, records })
     }
 
     #[inline(never)]
@@ -68,9 +75,13 @@ impl Files {
         sys::openat(self.dir, name, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW, 0o640)
     }
 
-    /// Begins the next file, after one of so many records and bytes. None if the present file is written further.
+    /// Begins the next file, after one of so many records and bytes. Errors: EAGAIN if the oldest file waits for its
+    /// delivery; otherwise the present file is written further.
     #[inline(never)]
-    pub fn rotate(&mut self, records: u64, size: u64) -> Option<i32> {
+    pub fn rotate(&mut self, records: u64, size: u64) -> Result<i32> {
+        if self.is_owed(size) {
+            return Err(EAGAIN);
+        }
         let mark = LogMark {
             generation: self.mark.generation.saturating_add(1),
             records: self.mark.records.saturating_add(records),
@@ -80,7 +91,7 @@ impl Files {
         self.named(&mut new, 0, b".new");
         // A monitor that was killed may have left such a file.
         let _ = sys::unlinkat(self.dir, &new, 0);
-        let fd = self.make(&new).ok()?;
+        let fd = self.make(&new)?;
         let lock = if self.compress { lock(self.dir) } else { -1 };
         let _ = set_mark(fd, &mark);
         self.named(&mut name, 0, b"");
@@ -103,7 +114,26 @@ impl Files {
                 self.start_compressing();
             }
         }
-        renamed.is_ok().then_some(fd)
+        renamed.map(|()| fd)
+    }
+
+    /// Whether the file that a rotation removes is not delivered yet. `size`: that of the present file, which is the one if
+    /// no older file is kept.
+    #[inline(never)]
+    fn is_owed(&self, size: u64) -> bool {
+        if self.cursor.len() < 2 {
+            return false;
+        }
+        let Ok(file) = sys::openat(self.dir, self.cursor, O_RDONLY | O_NOFOLLOW, 0).map(Fd::new) else { return false };
+        let mut cursor = [0; LOG_CURSOR_LEN];
+        let read = sys::pread(file.raw(), &mut cursor, 0);
+        // A record that is being written does not fit its checksum: the next look sees it.
+        let Some(done) = read.ok().and_then(|_| delivered_to(&cursor)) else { return true };
+        if self.max_files == 1 {
+            return done < (self.mark.generation, size);
+        }
+        let oldest = FORMS.iter().find_map(|form| self.open_numbered(self.max_files - 1, form).ok());
+        oldest.and_then(|file| read_mark(file.raw())).is_some_and(|mark| done.0 <= mark.generation)
     }
 
     /// Gives each file the next number, and removes the oldest. An error: a file could not be renamed. It and all newer
@@ -285,7 +315,8 @@ fn lock(dir: i32) -> i32 {
 #[inline(never)]
 fn read_mark(fd: i32) -> Option<LogMark> {
     let mut bytes = [0; LOG_MARK_LEN];
-    let length = sys::get_attribute(fd, LOG_MARK, &mut bytes).ok()?;
+    let found = sys::get_attribute(fd, LOG_MARK, &mut bytes);
+    let length = found.or_else(|_| sys::get_attribute(fd, LOG_MARK_BEFORE, &mut bytes)).ok()?;
     LogMark::from_bytes(&bytes[..length])
 }
 

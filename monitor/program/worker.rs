@@ -64,13 +64,15 @@ pub fn run(worker: &mut Worker, orders: i32, launcher: Launcher, runs: bool) -> 
     sys::drop_stack();
     let mut events = [EpollEvent::default(); 32];
     loop {
-        let wait = if worker.relay.is_busy() { 0 } else { timers::wait_ms(worker.dns.due(), sys::monotonic()) };
+        let due = timers::earliest([worker.dns.due(), worker.outputs.due()]);
+        let wait = if worker.relay.is_busy() { 0 } else { timers::wait_ms(due, sys::monotonic()) };
         let count = sys::epoll_wait(worker.epoll, &mut events, wait).unwrap_or(0);
         for event in &events[..count] {
             let (kind, index) = subject(event.data);
             worker.work(kind, index, event.events);
         }
         worker.dns.tick();
+        worker.outputs.tick();
         worker.relay.tick();
     }
 }

@@ -66,6 +66,13 @@ impl<'m, F: Records> Log<'m, F> {
         self.attrs = attrs;
     }
 
+    /// Between two chunks: begins the next file, if this one has reached its bound.
+    pub fn rotate_full(&mut self) {
+        if self.file.is_full(0) {
+            self.file.rotate(self.out.as_deref_mut().unwrap_or(&mut []));
+        }
+    }
+
     fn note(&self, stream: usize, records: u64) {
         if let Some(counts) = self.under_way {
             counts[stream].store(records, Ordering::Release);
@@ -138,10 +145,8 @@ impl<'m, F: Records> Log<'m, F> {
     fn record(&mut self, stream: usize, line: &[u8], whole: bool, time: &[u8; 30]) {
         if self.file.is_full(self.used) {
             self.flush();
-            if self.file.is_full(0) {
-                // Nothing is gathered: the place of records serves the rotation.
-                self.file.rotate(self.out.as_deref_mut().unwrap_or(&mut []));
-            }
+            // Nothing is gathered: the place of records serves the rotation.
+            self.rotate_full();
         }
         let room = lines::room(line.len(), self.attrs.len());
         if self.used + room > self.room() {

@@ -94,12 +94,14 @@ pub mod wire;
 mod worker_life;
 
 /// The static program, an ELF executable.
+#[cfg(feature = "programs")]
 pub static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/coracle-monitor"));
 
 /// The static program that is the first process of containers that ask for an init, an ELF executable.
+#[cfg(feature = "programs")]
 pub static INIT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/coracle-init"));
 
-#[cfg(test)]
+#[cfg(all(test, feature = "programs"))]
 mod tests {
     use super::{INIT, PROGRAM};
 

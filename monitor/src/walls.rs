@@ -111,6 +111,7 @@ walls! {
     OwnTemporary "own-temporary" "Temporary files lie in the root's own directory.";
     PlainFallback "plain-fallback" "A registry with an authority of its own is never asked without TLS.";
     PluginNames "plugin-names" "The name of a plugin is one component of a path.";
+    PluginSockets "plugin-sockets" "A plugin that the engine runs is called at its own socket, never at a link.";
     UrlSecrets "url-secrets" "An address is shown without its user, its password and its query.";
     GitNames "git-names" "A name or a directory of a git commit leads nowhere else than into the context.";
     GitMemory "git-memory" "Contents of a git pack that build on each other share a bound of memory.";

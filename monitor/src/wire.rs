@@ -121,6 +121,9 @@ pub const STRING_LOG_ATTRS: u32 = 5;
 pub const STRING_MOUNTED: u32 = 6;
 /// As [`STRING_MOUNTED`], for the unmount event.
 pub const STRING_UNMOUNTED: u32 = 7;
+/// The file of the cursor of the log's delivery, from the container's directory ([`delivered_to`]): no file of the log gives
+/// way to a newer one before it is delivered, and output waits meanwhile.
+pub const STRING_LOG_CURSOR: u32 = 8;
 
 /// A mount with nothing special.
 pub const SPECIAL_NONE: u32 = 0;
@@ -149,6 +152,8 @@ pub const BIND_IDMAP: u32 = 8;
 pub const BIND_OWN: u32 = 16;
 /// Flag of [`crate::ops::Bind`]: the mounts below the source are read-only, too.
 pub const BIND_READ_ONLY_BELOW: u32 = 32;
+/// Flag of [`crate::ops::BindPart`]: no component of the part may be a symbolic link.
+pub const BIND_NO_LINKS: u32 = 64;
 /// Flag of [`crate::ops::Overlay`]: a crash may lose what was written.
 pub const OVERLAY_VOLATILE: u32 = 1;
 /// Flag of [`crate::ops::Overlay`]: as [`BIND_IDMAP`].
@@ -281,8 +286,11 @@ pub const HEALTH_HEALTHY: u32 = 2;
 /// Too many checks failed in a row; also while no checks run, because the container is paused or has ended.
 pub const HEALTH_UNHEALTHY: u32 = 3;
 
-/// The attribute of a log file that holds its [`LogMark`].
-pub const LOG_MARK: &core::ffi::CStr = c"trusted.coracle.log";
+/// The attribute of a log file that holds its [`LogMark`]. The shipper, which has no capability, can read it: attributes of
+/// this kind can be written with `CAP_SYS_ADMIN` alone, and read by everybody who can read the file.
+pub const LOG_MARK: &core::ffi::CStr = c"security.coracle.log";
+/// The attribute in its place in files of earlier versions.
+pub const LOG_MARK_BEFORE: &core::ffi::CStr = c"trusted.coracle.log";
 
 /// The amount that was written to a log before one of its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -318,6 +326,20 @@ impl LogMark {
         });
         Some(LogMark { generation, records, bytes: before })
     }
+}
+
+/// Bytes of the cursor of a log's delivery, which the crate `ship` writes.
+pub const LOG_CURSOR_LEN: usize = 64;
+
+/// How far a log is delivered: the generation of a file, and the bytes of that file before the place, uncompressed; `None`
+/// if the bytes are not a cursor.
+pub fn delivered_to(cursor: &[u8; LOG_CURSOR_LEN]) -> Option<(u64, u64)> {
+    let word = |at: usize| {
+        let mut word = [0; 8];
+        word.copy_from_slice(&cursor[at..at + 8]);
+        u64::from_le_bytes(word)
+    };
+    (word(0) as u32 == fnv1a(&cursor[4..])).then(|| (word(8), word(16)))
 }
 
 /// State of a container, one per slot of the state files: its monitor writes it in place, readers never lock.
@@ -654,6 +676,18 @@ impl ExecState {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cursor_is_read_whole_or_not_at_all() {
+        let mut bytes = [0; LOG_CURSOR_LEN];
+        bytes[8..24].copy_from_slice(&[[7u64, 99].map(u64::to_le_bytes)].concat().concat());
+        assert_eq!(delivered_to(&bytes), None, "without its checksum");
+        let checksum = fnv1a(&bytes[4..]);
+        bytes[..4].copy_from_slice(&checksum.to_le_bytes());
+        assert_eq!(delivered_to(&bytes), Some((7, 99)));
+        bytes[16] ^= 1;
+        assert_eq!(delivered_to(&bytes), None);
+    }
 
     #[test]
     fn a_state_record_that_is_torn_is_not_read() {

@@ -58,7 +58,10 @@ impl<'a> Args<'a> {
     /// The arguments that are allowed here and that `env` (`name=value`) does not have.
     pub(super) fn beside(&self, env: &[String]) -> BTreeMap<String, String> {
         let mut all = self.values(&self.allowed);
-        all.retain(|name, _| env.iter().all(|entry| entry.split('=').next() != Some(name.as_str())));
+        // Both may be long: each name is looked up once.
+        for name in env.iter().filter_map(|entry| entry.split('=').next()) {
+            all.remove(name);
+        }
         all
     }
 

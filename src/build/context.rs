@@ -4,14 +4,14 @@ use super::files::{Copier, open_dir, open_file, resolve, split, stat};
 use crate::buildfile::Patterns;
 use crate::container::extract;
 use crate::error::{Error, ErrorKind, Result};
-use crate::image::Building;
+use crate::image::SharedBuilding;
 use crate::kernel::remove::remove_tree;
 use crate::kernel::tree;
 use crate::kernel::walk::{Chain, Mounts, Order, Step, Walk, check_path};
 use crate::op::Op;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Where a build file is looked for when none is named.
 const NAMES: [&str; 3] = ["Dockerfile", "dockerfile", "Buildfile"];
@@ -20,23 +20,23 @@ pub(super) const MAX_FILE: u64 = 1 << 20;
 const MAX_IGNORE: u64 = 256 << 10;
 
 /// Unpacks a context, plain or compressed, into a directory of the build's.
-pub(super) fn stage(building: &Building<'_>, input: &mut dyn Read, op: Option<&Op>) -> Result<Rc<OwnedFd>> {
+pub(super) fn stage(building: &SharedBuilding<'_>, input: &mut dyn Read, op: Option<&Op>) -> Result<Arc<OwnedFd>> {
     let (_, stage) = building.directory()?;
     extract(&stage.dir, "/", input, stage.dir.as_fd(), stage.room, op).map_err(|error| match error.kind() {
         ErrorKind::Cancelled | ErrorKind::Timeout | ErrorKind::Callback | ErrorKind::Io => error,
         // These bytes are not a context. dockerd calls this an internal failure, and so do we.
         _ => error.context("Error processing tar file").with_kind(ErrorKind::Internal),
     })?;
-    Ok(Rc::new(stage.dir))
+    Ok(Arc::new(stage.dir))
 }
 
 /// Copies a directory of this machine into one of the build's, without what its ignore file names. All of it is root's.
-pub(super) fn stage_directory(building: &Building<'_>, from: &OwnedFd, op: Option<&Op>) -> Result<Rc<OwnedFd>> {
+pub(super) fn stage_directory(building: &SharedBuilding<'_>, from: &OwnedFd, op: Option<&Op>) -> Result<Arc<OwnedFd>> {
     let (_, stage) = building.directory()?;
     let patterns = ignored(from)?;
     let copier = Copier { owner: Some((0, 0)), mode: None, excluded: &Patterns::default(), op };
     copy(from.as_fd(), stage.dir.as_fd(), &copier, &patterns)?;
-    Ok(Rc::new(stage.dir))
+    Ok(Arc::new(stage.dir))
 }
 
 /// Copies all that is not ignored. A directory that is ignored is made only for what is not ignored in it.

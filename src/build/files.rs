@@ -1,6 +1,8 @@
 //! Copying files into an image's tree, as COPY and ADD do: by directory descriptors, below their roots, whatever links
 //! say.
 
+use super::mode::Mode;
+use super::selection::Selection;
 use crate::buildfile::Patterns;
 use crate::container::Wanted;
 use crate::error::{Error, Result};
@@ -79,6 +81,10 @@ pub(super) fn split(path: &str) -> (&str, &str) {
 
 /// Opens a directory of an image, made with those above it where it is missing (mode 0755, of `owner`).
 pub(super) fn make_dirs(root: &OwnedFd, path: &str, owner: Owner) -> Result<OwnedFd> {
+    make_way_of(root, path, owner, 0o755)
+}
+
+fn make_way_of(root: &OwnedFd, path: &str, owner: Owner, mode: u32) -> Result<OwnedFd> {
     // How much of the path is there.
     let mut end = path.trim_end_matches('/').len();
     let mut dir = loop {
@@ -94,7 +100,7 @@ pub(super) fn make_dirs(root: &OwnedFd, path: &str, owner: Owner) -> Result<Owne
         dir = tree::open_dir_at(dir.as_fd(), name)?;
         tree::chown_fd(dir.as_fd(), owner.0, owner.1)?;
         // Whatever the caller's umask is.
-        tree::chmod_fd(dir.as_fd(), 0o755)?;
+        tree::chmod_fd(dir.as_fd(), mode)?;
     }
     Ok(dir)
 }
@@ -104,8 +110,8 @@ pub(super) struct Copier<'a> {
     /// Whose the copies are; absent: whose the originals are.
     pub(super) owner: Option<Owner>,
     /// Permissions of the copies; absent: those of the originals.
-    pub(super) mode: Option<u32>,
-    /// Files of a directory that are left out, by their paths in it.
+    pub(super) mode: Option<Mode>,
+    /// Files of a directory that are left out.
     pub(super) excluded: &'a Patterns,
     pub(super) op: Option<&'a Op>,
 }
@@ -114,14 +120,26 @@ pub(super) struct Copier<'a> {
 type Linked = HashMap<(u64, u64), Vec<u8>>;
 
 impl Copier<'_> {
+    /// Opens a directory of an image, made with those above it where it is missing.
+    pub(super) fn make_dirs(&self, root: &OwnedFd, path: &str, owner: Owner) -> Result<OwnedFd> {
+        make_way_of(root, path, owner, self.mode.as_ref().map_or(0o755, Mode::of_way))
+    }
+
     /// Copies what is in the directory `from` into the directory `to`.
     pub(super) fn content(&self, from: &OwnedFd, to: &OwnedFd) -> Result<()> {
+        self.content_at("", from, to)
+    }
+
+    /// Copies it where the directory lies at `place` for the excluded patterns.
+    pub(super) fn content_at(&self, place: &str, from: &OwnedFd, to: &OwnedFd) -> Result<()> {
+        let mut selection = Selection::of_tree(from.as_fd(), self.excluded, place, self.op)?;
         let mut linked = Linked::new();
         let mut walk = Walk::new(from.as_fd(), Order::ByName, Mounts::Crossed)?;
         let mut made = Chain::new(to.as_fd(), Mounts::Crossed);
         let mut stats = Vec::new();
         while let Some(step) = walk.next()? {
             if step == Step::Left {
+                selection.leave();
                 if let (Some(copy), Some(original), Some(stat)) = (made.leave()?, walk.left(), stats.pop()) {
                     self.finish(copy.as_fd(), original, &stat)?;
                 }
@@ -130,7 +148,7 @@ impl Copier<'_> {
             let Some(stat) = walk.stat()? else { continue };
             let (name, place) = (walk.name(), made.here()?);
             check_path(walk.path())?;
-            if self.excluded.ignores(&String::from_utf8_lossy(walk.path())) {
+            if !selection.takes(walk.path()) {
                 continue;
             }
             if stat.is_dir() {
@@ -143,6 +161,7 @@ impl Copier<'_> {
                 let copy = tree::open_dir_at(place, name)?;
                 made.enter(name, copy)?;
                 stats.push(stat);
+                selection.enter();
                 walk.enter(inner)?;
             } else if let Some(first) = linked.get(&(stat.dev, stat.ino)) {
                 make_way(place, name, false)?;
@@ -190,7 +209,7 @@ impl Copier<'_> {
                 tree::mknod_at(to, new, stat.mode & libc::S_IFMT | 0o600, device)?;
                 let (user, group) = self.owner.unwrap_or((stat.uid, stat.gid));
                 tree::chown_at(to, new, user, group)?;
-                tree::chmod_at(to, new, self.mode.unwrap_or(stat.mode & 0o7777))?;
+                tree::chmod_at(to, new, self.mode.as_ref().map_or(stat.mode & 0o7777, |mode| mode.of(stat.mode)))?;
                 tree::utime_at(to, new, seconds(stat))
             }
         }
@@ -221,8 +240,8 @@ impl Copier<'_> {
             tree::chown_fd(copy, user, group)?;
         }
         // After the owner, which would take the rights of programs from it: these were asked for.
-        if let Some(mode) = self.mode {
-            tree::chmod_fd(copy, mode)?;
+        if let Some(mode) = &self.mode {
+            tree::chmod_fd(copy, mode.of(stat.mode))?;
         }
         tree::utime_fd(copy, seconds(stat))
     }
@@ -247,7 +266,7 @@ fn seconds(stat: &Stat) -> Time {
 }
 
 /// Removes what stands in the way. A directory stays for a directory.
-fn make_way(dir: BorrowedFd<'_>, name: &[u8], for_dir: bool) -> Result<()> {
+pub(super) fn make_way(dir: BorrowedFd<'_>, name: &[u8], for_dir: bool) -> Result<()> {
     match tree::stat_at(dir, name)? {
         None => Ok(()),
         Some(there) if there.is_dir() && for_dir => Ok(()),

@@ -5,17 +5,18 @@ use super::files::{ROOT, make_dirs, resolve, stat};
 use super::output::Output;
 use super::state::State;
 use crate::error::{Error, Result};
-use crate::image::{self, Building, Digest};
+use crate::image::{self, Digest, SharedBuilding};
 use crate::kernel::remove::remove_tree;
 use crate::model::{BuildImage, ContainerConfig};
 use crate::op::Op;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 /// A build's request, its images, its output, and the parts of the engine that it uses.
 pub(super) struct Job<'a> {
     pub(super) shop: Workshop<'a>,
     pub(super) request: &'a BuildImage,
-    pub(super) building: Building<'a>,
+    pub(super) building: Arc<SharedBuilding<'a>>,
     pub(super) out: Output<'a>,
     pub(super) op: Option<&'a Op>,
 }
@@ -29,7 +30,7 @@ impl Job<'_> {
         };
         match known {
             Some(id) => {
-                self.out.line(" ---> Using cache\n")?;
+                self.out.cached()?;
                 state.image = Some(id);
                 Ok(true)
             }

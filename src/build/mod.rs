@@ -4,18 +4,28 @@
 //! writable directory becomes its layer by a rename, never by a copy. All images of a build become visible together at
 //! its end, behind one flush; those of a build that fails too, so that the next one takes its steps from there.
 
+mod agent;
 mod args;
 mod base;
+mod caches;
 mod context;
 mod copy;
 mod files;
 mod job;
+mod mode;
+mod needs;
+mod numbered;
 mod output;
+pub(crate) mod prune;
 #[cfg(feature = "registry")]
 mod remote;
 #[cfg(feature = "registry")]
 mod repository;
+mod run_mounts;
+mod selection;
+mod side_by_side;
 mod sources;
+mod squash;
 mod stage;
 mod state;
 mod step_containers;
@@ -25,7 +35,7 @@ use crate::buildfile::{Budget, Instruction, Source, Stage, Step, parse_stages};
 use crate::container::Containers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Journal;
-use crate::image::{Images, Reference, host_architecture};
+use crate::image::{Images, Reference, SharedBuilding, host_architecture};
 use crate::kernel::path::{BENEATH_NO_LINKS, openat2};
 use crate::kernel::tree;
 use crate::model::{BuildImage, Progress};
@@ -38,9 +48,12 @@ use state::{Finished, State};
 use std::io::Read;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::Arc;
 use step_containers::StepContainers;
 use variables::Variables;
+
+/// The value of `stages` with which stages are built side by side.
+const PARALLEL: &str = "parallel";
 
 /// Takes progress messages; an error ends the build.
 pub(crate) type OnProgress<'a> = &'a mut dyn FnMut(Progress) -> Result<()>;
@@ -92,11 +105,19 @@ pub(crate) struct Workshop<'a> {
 /// A build at work.
 struct Build<'a> {
     job: Job<'a>,
-    context: Option<Rc<OwnedFd>>,
+    context: Option<Arc<OwnedFd>>,
     variables: Variables,
     containers: StepContainers,
     /// The stages that are done.
     finished: Vec<Finished>,
+    stop: &'a Op,
+}
+
+/// The present step among those of a build file.
+#[derive(Default)]
+struct Count {
+    number: usize,
+    total: usize,
 }
 
 /// Builds an image; answers its id.
@@ -110,20 +131,28 @@ pub(crate) fn build<'a>(
     op: Option<&'a Op>,
 ) -> Result<String> {
     let names = check(request)?;
-    let building = shop.images.builds.begin(&request.cachefrom)?;
-    let out = Output::new(on_progress, request.q);
+    // Ends the stages of a build that are at work when another one fails.
+    let stop = Op::new()?;
+    let building = Arc::new(SharedBuilding::new(shop.images.builds.begin(&request.cachefrom)?));
+    let out = Output::new(Box::new(on_progress), request.q);
     let mut build = Build {
         job: Job { shop, request, building, out, op },
         context: None,
         variables: Variables { escape: '\\', budget: Budget::new() },
         containers: StepContainers::default(),
         finished: Vec::new(),
+        stop: &stop,
     };
     let source = build.source(context)?;
     build.variables.escape = source.escape;
     let (before, mut stages) = parse_stages(&source)?;
-    build.plan(&mut stages)?;
-    let done = build.work(&source, &before, &stages).and_then(|image| {
+    plan(request, &mut stages)?;
+    let worked = match request.stages.as_str() {
+        PARALLEL => side_by_side::work_side_by_side(&mut build, &before, &stages),
+        _ => build.work(&source, &before, &stages),
+    };
+    let done = worked.and_then(|image| {
+        let image = squash::squash(&mut build, image)?;
         build.succeed(&image, &names)?;
         Ok(image)
     });
@@ -138,8 +167,8 @@ fn check(request: &BuildImage) -> Result<Vec<Reference>> {
     if request.file.is_some() && !matches!(request.remote.as_str(), "" | "-") {
         return Err(Error::invalid("file and remote: both say what is built, and only one can"));
     }
-    if request.squash {
-        return Err(Error::invalid("squash is only supported with experimental mode"));
+    if !matches!(request.stages.as_str(), "" | PARALLEL) {
+        return Err(Error::invalid(format!("stages: {:?} is neither empty nor {PARALLEL:?}", request.stages)));
     }
     let os = request.platform.split('/').next().unwrap_or_default();
     if !matches!(os, "" | "linux") {
@@ -232,29 +261,6 @@ impl Build<'_> {
         Ok((name, bytes))
     }
 
-    /// Applies the request to the stages: the target stage, labels.
-    fn plan(&self, stages: &mut Vec<Stage>) -> Result<()> {
-        let target = &self.job.request.target;
-        if !target.is_empty() {
-            let by_name = stages.iter().position(|stage| stage.name.eq_ignore_ascii_case(target));
-            let by_number = target.parse().ok().filter(|number| *number < stages.len());
-            let index = by_name
-                .or(by_number)
-                .ok_or_else(|| Error::invalid(format!("failed to reach build target {target} in Dockerfile")))?;
-            stages.truncate(index + 1);
-        }
-        let last = stages.last_mut().ok_or_else(|| {
-            // A file of ARGs only.
-            Error::internal("No image was generated. Is your Dockerfile empty?")
-        })?;
-        for (key, value) in &self.job.request.labels {
-            let pairs = vec![(key.clone(), value.clone())];
-            let instruction = Instruction::Label { pairs, literal: true };
-            last.steps.push(Step { code: format!("LABEL {key}={value}"), line: 0, instruction });
-        }
-        Ok(())
-    }
-
     /// Works through all stages; answers the last one's image.
     fn work(&mut self, source: &Source, before: &[Step], stages: &[Stage]) -> Result<String> {
         let mut args = Args::new(&self.job.request.buildargs);
@@ -265,43 +271,45 @@ impl Build<'_> {
         }
         for step in before {
             number += 1;
-            self.job.out.step(number, total, &step.code)?;
+            self.job.out.step(number, total, &step.code, false)?;
             self.variables.budget = Budget::new();
             self.meta(step, &mut args).map_err(|error| stage::named(error, step.line))?;
         }
+        let mut count = Count { number, total };
         for stage in stages {
             if !stage.name.is_empty() && self.finished.iter().any(|other| other.name == stage.name) {
                 return Err(Error::invalid(format!("{} stage name already used", stage.name)));
             }
-            number += 1;
-            self.job.out.step(number, total, &stage.code)?;
-            let mut state = State::new(args.for_stage());
-            self.begin(&mut state, stage)?;
-            self.job.out.image(state.image.as_deref())?;
-            for step in &stage.steps {
-                if let Some(Err(error)) = self.job.op.map(Op::check) {
-                    self.job.out.line("Build cancelled\n")?;
-                    return Err(error);
-                }
-                number += 1;
-                self.job.out.step(number, total, &step.code)?;
-                self.step(&mut state, step)?;
-                self.job.out.image(state.image.as_deref())?;
-            }
-            if let Some(id) = &state.image {
-                self.job.out.aux(id)?;
-            }
-            args.merge(&state.args);
-            let State { image, config, .. } = state;
-            self.finished.push(Finished { name: stage.name.clone(), image, config });
+            let state = self.stage(stage, State::new(args.for_stage()), &mut count)?;
+            let (finished, used) = state.finished(&stage.name);
+            args.merge(&used);
+            self.finished.push(finished);
         }
-        let unused = args.unused();
-        if !unused.is_empty() {
-            let text = format!("[Warning] One or more build-args [{}] were not consumed\n", unused.join(" "));
-            self.job.out.line(text)?;
-        }
+        self.job.out.warn_of_unused(&args.unused())?;
         let image = self.finished.last().and_then(|stage| stage.image.clone());
         image.ok_or_else(|| Error::internal("No image was generated. Is your Dockerfile empty?"))
+    }
+
+    /// Works through one stage; answers the state that it ends with.
+    fn stage<'s>(&mut self, stage: &Stage, mut state: State<'s>, count: &mut Count) -> Result<State<'s>> {
+        count.number += 1;
+        self.job.out.step(count.number, count.total, &stage.code, true)?;
+        self.begin(&mut state, stage)?;
+        self.job.out.image(state.image.as_deref())?;
+        for step in &stage.steps {
+            if let Some(Err(error)) = self.job.op.map(Op::check) {
+                self.job.out.line("Build cancelled\n")?;
+                return Err(error);
+            }
+            count.number += 1;
+            self.job.out.step(count.number, count.total, &step.code, step.instruction.counts())?;
+            self.step(&mut state, step)?;
+            self.job.out.image(state.image.as_deref())?;
+        }
+        if let Some(id) = &state.image {
+            self.job.out.aux(id)?;
+        }
+        Ok(state)
     }
 
     /// Everything becomes visible. The containers that stay are other ones' before the build's directory goes: an open
@@ -315,10 +323,8 @@ impl Build<'_> {
     }
 
     fn report_end(mut self, image: String, names: &[Reference]) -> Result<String> {
-        self.job.out.line(format!("Successfully built {}\n", short(&image)))?;
-        for name in names {
-            self.job.out.line(format!("Successfully tagged {name}\n"))?;
-        }
+        let names: Vec<String> = names.iter().map(Reference::to_string).collect();
+        self.job.out.built(&image, &names)?;
         self.job.out.end(&image)?;
         Ok(image)
     }
@@ -337,6 +343,29 @@ impl Build<'_> {
         let _ = self.job.out.give_up();
         error
     }
+}
+
+/// Applies the request to the stages: the target stage, labels.
+fn plan(request: &BuildImage, stages: &mut Vec<Stage>) -> Result<()> {
+    let target = &request.target;
+    if !target.is_empty() {
+        let by_name = stages.iter().position(|stage| stage.name.eq_ignore_ascii_case(target));
+        let by_number = target.parse().ok().filter(|number| *number < stages.len());
+        let index = by_name
+            .or(by_number)
+            .ok_or_else(|| Error::invalid(format!("failed to reach build target {target} in Dockerfile")))?;
+        stages.truncate(index + 1);
+    }
+    let last = stages.last_mut().ok_or_else(|| {
+        // A file of ARGs only.
+        Error::internal("No image was generated. Is your Dockerfile empty?")
+    })?;
+    for (key, value) in &request.labels {
+        let pairs = vec![(key.clone(), value.clone())];
+        let instruction = Instruction::Label { pairs, literal: true };
+        last.steps.push(Step { code: format!("LABEL {key}={value}"), line: 0, instruction });
+    }
+    Ok(())
 }
 
 /// An id as people are shown it.

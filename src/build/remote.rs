@@ -3,7 +3,7 @@
 use super::job::Job;
 use super::sources::{SourceFile, own_file};
 use super::{Context, context, repository};
-use crate::buildfile::Copy;
+use crate::buildfile::{Copy, Patterns};
 use crate::error::{Error, Result};
 use crate::git::Remote;
 use crate::image::{Digest, Hasher, ProgressReader, ProgressSender, Reference, beside};
@@ -14,7 +14,7 @@ use crate::time::parse_rfc3339;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// The name of a file whose URL has none, until the build has copied the file.
 const UNNAMED: &str = "__unnamed__";
@@ -65,6 +65,21 @@ pub(super) fn download(job: &mut Job<'_>, url: &str, copy: &Copy) -> Result<Sour
     tree::utime_fd(file.as_fd(), Time { seconds, nanos: 0 })?;
     drop(file);
     own_file(stage.dir, &named, "url", job.op)
+}
+
+/// A repository that a source of ADD names; else `None`.
+pub(super) fn repository(
+    job: &Job<'_>,
+    source: &str,
+    copy: &Copy,
+    is_add: bool,
+    excluded: &Patterns,
+) -> Result<Option<SourceFile>> {
+    match Remote::of_source(source)? {
+        None => Ok(None),
+        Some(_) if !is_add => Err(Error::invalid("source can't be a git ref for COPY")),
+        Some(remote) => repository::source(job, &remote, copy, excluded).map(Some),
+    }
 }
 
 /// A file, and the digest of the bytes that were written to it.
@@ -122,7 +137,7 @@ fn pass_on(download: &mut Download, to: &mut dyn Write, what: &str, limit: u64, 
 
 /// The context that a URL means: a commit of a git repository, a build file alone, or a tar. Answers the context's
 /// tree, and name and content of the build file.
-pub(super) fn context(job: &mut Job<'_>, url: &str) -> Result<(Option<Rc<OwnedFd>>, String, Vec<u8>)> {
+pub(super) fn context(job: &mut Job<'_>, url: &str) -> Result<(Option<Arc<OwnedFd>>, String, Vec<u8>)> {
     if let Some(remote) = Remote::parse(url)? {
         return repository::context(job, &remote);
     }

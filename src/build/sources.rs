@@ -1,6 +1,7 @@
 //! Sources of COPY and ADD: the files that a pattern selects, and their digest.
 
 use super::files::{Owner, attributes, open_dir, open_file, resolve, split, stat};
+use super::selection::Selection;
 use crate::buildfile::{Patterns, glob};
 use crate::error::{Error, Result};
 use crate::image::Hasher;
@@ -10,13 +11,19 @@ use crate::kernel::walk::{Mounts, Order, Step, Walk, check_path};
 use crate::op::Op;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Something to copy.
 pub(super) struct SourceFile {
-    pub(super) root: Rc<OwnedFd>,
+    pub(super) root: Arc<OwnedFd>,
     /// As the instruction names it: what it is called where it goes into a directory.
     pub(super) path: String,
+    /// Where that is.
+    pub(super) real: String,
+    /// The part of the path that `--parents` keeps; without that flag empty.
+    pub(super) kept: String,
+    /// `--exclude` names it: nothing of it is copied.
+    pub(super) left_out: bool,
     /// `file:<hex>` or `dir:<hex>`: what the cache goes by.
     pub(super) hash: String,
     /// An archive of ADD may be unpacked.
@@ -25,14 +32,31 @@ pub(super) struct SourceFile {
 
 /// Where sources are looked for.
 pub(super) struct Source<'a> {
-    pub(super) root: Rc<OwnedFd>,
+    pub(super) root: Arc<OwnedFd>,
     /// Whether `root` is the context, and not an image.
     pub(super) is_context: bool,
     /// Owners come along, so they count.
     pub(super) owners: bool,
-    /// Files that are left out: of a directory by their paths in it, else by the name.
+    /// Files that are left out. With `parents` the patterns are of the kept path, else of paths in a directory that is
+    /// copied, and of the names that a wildcard matches.
     pub(super) excluded: &'a Patterns,
+    /// With `--parents`: how many directories at the beginning of a path are not made, those before `/./`.
+    pub(super) parents: Option<usize>,
     pub(super) op: Option<&'a Op>,
+}
+
+/// A source of `--parents` without its first `/./`, and how many directories stand before that.
+pub(super) fn without_pivot(source: &str) -> (String, usize) {
+    let path = source.trim_start_matches('/');
+    match path.split_once("/./") {
+        Some((above, kept)) if !leaves(path) => {
+            let above = crate::container::spec::clean(&format!("/{above}"));
+            let names = above.split('/').filter(|name| !name.is_empty()).count();
+            (format!("{}/{kept}", above.trim_end_matches('/')), names)
+        }
+        // A path that leads out is refused as it is written.
+        _ => (source.to_owned(), 0),
+    }
 }
 
 impl Source<'_> {
@@ -48,8 +72,11 @@ impl Source<'_> {
         }
         let mut matches = Vec::new();
         self.matching(path, &mut matches)?;
-        matches.retain(|path| !self.excluded.ignores(split(path).1));
-        matches.iter().map(|path| self.one(path)).collect()
+        let one = |path: &String| {
+            let left_out = self.parents.is_none() && self.excluded.along(split(path).1).0;
+            self.one(path).map(|found| SourceFile { left_out: left_out || found.left_out, ..found })
+        };
+        matches.iter().map(one).collect()
     }
 
     fn matching(&self, pattern: &str, matches: &mut Vec<String>) -> Result<()> {
@@ -78,7 +105,14 @@ impl Source<'_> {
 
     /// The file at a path.
     pub(super) fn one(&self, path: &str) -> Result<SourceFile> {
-        let real = resolve(&self.root, path)?;
+        let real = match self.parents {
+            None => resolve(&self.root, path)?,
+            // The way there is kept, so the last name is copied as it is, be it a link.
+            Some(_) => match split(path) {
+                (_, "" | "." | "..") => resolve(&self.root, path)?,
+                (above, name) => format!("{}/{name}", resolve(&self.root, above)?.trim_end_matches('/')),
+            },
+        };
         let Some(there) = stat(&self.root, &real)? else {
             let missing = Error::not_found(format!("stat {path}: file does not exist"));
             return Err(match self.is_context {
@@ -86,9 +120,16 @@ impl Source<'_> {
                 false => missing,
             });
         };
+        let kept = self.parents.map_or(String::new(), |dropped| {
+            path.trim_matches('/').split('/').skip(dropped).collect::<Vec<_>>().join("/")
+        });
+        let mut left_out = self.excluded.along(&kept).0;
         let mut hasher = Hasher::new();
         let kind = if there.is_dir() {
-            self.tree(open_dir(&self.root, &real)?.as_fd(), &mut hasher)?;
+            let dir = open_dir(&self.root, &real)?;
+            let selection = Selection::of_tree(dir.as_fd(), self.excluded, &kept, self.op)?;
+            left_out = left_out && !selection.takes_something();
+            self.tree(dir.as_fd(), selection, &mut hasher)?;
             "dir"
         } else {
             let (above, name) = split(&real);
@@ -97,18 +138,19 @@ impl Source<'_> {
             "file"
         };
         let hash = format!("{kind}:{}", hasher.finish().hex());
-        Ok(SourceFile { root: self.root.clone(), path: path.to_owned(), hash, may_unpack: true })
+        Ok(SourceFile { root: self.root.clone(), path: path.to_owned(), real, kept, left_out, hash, may_unpack: true })
     }
 
-    fn tree(&self, dir: BorrowedFd<'_>, hasher: &mut Hasher) -> Result<()> {
+    fn tree(&self, dir: BorrowedFd<'_>, mut selection: Selection<'_>, hasher: &mut Hasher) -> Result<()> {
         let mut walk = Walk::new(dir, Order::ByName, Mounts::Crossed)?;
         while let Some(step) = walk.next()? {
             if step == Step::Left {
+                selection.leave();
                 continue;
             }
             let Some(stat) = walk.stat()? else { continue };
             check_path(walk.path())?;
-            if self.excluded.ignores(&String::from_utf8_lossy(walk.path())) {
+            if !selection.takes(walk.path()) {
                 continue;
             }
             let path = [b"/", walk.path()].concat();
@@ -116,6 +158,7 @@ impl Source<'_> {
             if stat.is_dir()
                 && let Some(below) = walk.open()?
             {
+                selection.enter();
                 walk.enter(below)?;
             }
         }
@@ -176,7 +219,7 @@ pub(super) fn hash_of(all: &[SourceFile]) -> String {
 /// One digest of all sources that keep the directories above them: their paths count.
 pub(super) fn hash_with_paths(all: &[SourceFile]) -> String {
     let mut hasher = Hasher::new();
-    all.iter().for_each(|found| hasher.update(format!("{}\0{}\0", found.path, found.hash).as_bytes()));
+    all.iter().for_each(|found| hasher.update(format!("{}\0{}\0", found.kept, found.hash).as_bytes()));
     format!("multi:{}", hasher.finish().hex())
 }
 
@@ -236,10 +279,18 @@ fn id_of(root: &OwnedFd, name: &str, file: &str, what: &str) -> Result<u32> {
     id.ok_or_else(|| unknown(format!("no such {what}: {name}")))
 }
 
+/// A tree of the build's own as a source.
+#[cfg(feature = "registry")]
+pub(super) fn own_tree(root: Arc<OwnedFd>, excluded: &Patterns, op: Option<&Op>) -> Result<SourceFile> {
+    let mut one = Source { root, is_context: false, owners: false, excluded, parents: None, op }.one(".")?;
+    one.may_unpack = false;
+    Ok(one)
+}
+
 /// A file of the build's own as a source; `kind`: where it is from.
 pub(super) fn own_file(root: OwnedFd, name: &str, kind: &str, op: Option<&Op>) -> Result<SourceFile> {
     let excluded = &Patterns::default();
-    let from = Source { root: Rc::new(root), is_context: false, owners: false, excluded, op };
+    let from = Source { root: Arc::new(root), is_context: false, owners: false, excluded, parents: None, op };
     let mut one = from.one(name)?;
     // ADD unpacks the same file where the context has it: that is another step.
     let mut hasher = Hasher::new();

@@ -3,6 +3,7 @@
 use super::args::Args;
 use super::base::base_image;
 use super::copy::Sources;
+use super::run_mounts::Mounting;
 use super::state::State;
 use super::variables::{Seen, look_up};
 use super::{Build, check_architecture, short};
@@ -44,11 +45,16 @@ impl Build<'_> {
         check_architecture(&platform)?;
         let earlier = self.finished.iter().find(|stage| stage.name == base.to_lowercase());
         if let Some(earlier) = earlier {
+            if !earlier.is_built {
+                let text = format!("FROM {base}: the build skips the stage of that name");
+                return Err(Error::unsupported(text));
+            }
             (state.image, state.config) = (earlier.image.clone(), earlier.config.clone());
         } else if base != "scratch" {
             let (id, config) = base_image(&mut self.job, &base)?;
             (state.image, state.config) = (Some(id), config);
         }
+        state.base.clone_from(&state.image);
         let has_path = state.config.env.iter().flatten().any(|entry| entry.split('=').next() == Some("PATH"));
         if !has_path {
             state.config.env.get_or_insert_default().push(format!("PATH={PATH}"));
@@ -85,6 +91,7 @@ impl Build<'_> {
 
     fn instruction(&mut self, state: &mut State<'_>, instruction: &Instruction) -> Result<()> {
         let env = state.config.env.clone().unwrap_or_default();
+        self.variables.budget.looks_in(&env);
         let seen = Seen { args: state.args.beside(&env), env };
         match instruction {
             Instruction::Add(copy) => self.files(state, &seen, copy, true),
@@ -95,7 +102,7 @@ impl Build<'_> {
                 self.nop(state, &format!("MAINTAINER {text}"))
             }
             Instruction::NotHere(why) => Err(Error::invalid(why.clone())),
-            Instruction::Run(run) => self.run(state, run, &seen.args),
+            Instruction::Run(run) => self.run(state, run, &seen),
             Instruction::Workdir(_) => {
                 let comment = self.change(state, &seen, instruction)?;
                 self.workdir(state, &comment)
@@ -161,8 +168,7 @@ impl Build<'_> {
             // Line by line would be the same: quotes mean nothing in a document.
             doc.content = self.variables.expand_document(&doc.content, &seen.env, &seen.args)?;
         }
-        let sources = Sources { job: &mut self.job, context: self.context.as_ref(), finished: &self.finished };
-        sources.copy(state, &copy, is_add)
+        sources(self).copy(state, &copy, is_add)
     }
 
     /// A step that only changes the configuration.
@@ -189,71 +195,115 @@ impl Build<'_> {
         }
     }
 
-    fn run(&mut self, state: &mut State<'_>, run: &Run, args: &BTreeMap<String, String>) -> Result<()> {
+    fn run(&mut self, state: &mut State<'_>, run: &Run, seen: &Seen) -> Result<()> {
         let words = run.command.argv(&state.config);
         let network = self.network_of(run.network)?;
-        let given: Vec<String> = args
-            .iter()
-            .filter(|(name, _)| state.args.is_in_history(name))
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect();
-        let saved = match args.is_empty() {
-            true => words.clone(),
-            false => [vec![format!("|{}", given.len())], given, words.clone()].concat(),
-        };
-        // Another network may give another layer.
-        let saved = match network {
-            Some(mode) => [vec![format!("--network={mode}")], saved].concat(),
-            None => saved,
-        };
-        let mut probe = ContainerConfig { cmd: Some(saved), ..state.config.clone() };
-        if !words.is_empty() {
-            probe.entrypoint = None;
+        if run.mounts.iter().any(|mount| takes_variable_from(mount)) {
+            let text = "RUN --mount: 'from' doesn't support variable expansion, define alias stage instead";
+            return Err(Error::invalid(text));
         }
+        let mounts = self.variables.all_put_in(seen, &run.mounts)?;
+        let mut mounts = mounting(self).find(&state.config.working_dir, &mounts)?;
+        mounts.add_program(run.program.as_ref())?;
+        let probe = saved(state, &words, &seen.args, [network_word(network), mounts.words()].concat());
         if self.job.probe(state, &probe)? {
             return Ok(());
         }
-        let Some(image) = state.image.clone() else {
-            return Err(Error::invalid("RUN: there is nothing in `scratch` that could run"));
-        };
-        let mut config = ContainerConfig { cmd: Some(words.clone()), image, ..state.config.clone() };
-        if words.is_empty() {
-            // As dockerd has it: the image's own command runs.
-            config.cmd = None;
-        } else {
-            config.entrypoint = Some(vec![String::new()]);
-        }
-        config.healthcheck = Some(Healthcheck { test: vec!["NONE".into()], ..Healthcheck::default() });
-        let env = config.env.get_or_insert_default();
-        env.extend(args.iter().map(|(name, value)| format!("{name}={value}")));
-        #[cfg(feature = "attacks")]
-        if !crate::walls::Wall::BuildEnvironment.stands() {
-            env.extend(std::env::vars().map(|(name, value)| format!("{name}={value}")));
-        }
+        let config = process(state, &words, &seen.args)?;
+        let made = mounting(self).make(state.image.as_deref(), &mounts)?;
         let id = self.containers.made(&mut self.job, &config, network)?;
         let step = self.job.shop.containers.build_steps.known_build_step(&id);
         let out = &mut self.job.out;
-        let code = step.run(
+        let ran = step.run(
+            made.extras,
             &mut |channel, bytes| {
                 let text = String::from_utf8_lossy(bytes);
                 if channel == Channel::Stderr { out.error(&text) } else { out.line(text) }
             },
             self.job.op,
-        )?;
+        );
+        let code = match ran {
+            Ok(code) => code,
+            Err(error) => {
+                // The step may still run: its caches are held until its container is gone.
+                self.containers.keep(made.held);
+                return Err(error);
+            }
+        };
+        made.held.free();
         if code != 0 {
             let text = format!("The command '{}' returned a non-zero code: {code}", words.join(" "));
             return Err(Error::internal(text).with_exit_code(code));
         }
+        step.remove_stubs(&made.stubs, self.job.op)?;
         let stays = !self.job.request.rm && !self.job.request.forcerm;
-        let layer = step.layer(&mut self.job.building, stays, self.job.op)?;
+        let layer = step.layer(&self.job.building, stays, self.job.op)?;
         self.job.commit(state, probe, &id, layer)
     }
 }
 
-/// Says at which line of the build file something became too large: the other errors of instructions show their
+/// The configuration of the container of a RUN.
+fn process(state: &State<'_>, words: &[String], args: &BTreeMap<String, String>) -> Result<ContainerConfig> {
+    let Some(image) = state.image.clone() else {
+        return Err(Error::invalid("RUN: there is nothing in `scratch` that could run"));
+    };
+    let mut config = ContainerConfig { cmd: Some(words.to_vec()), image, ..state.config.clone() };
+    if words.is_empty() {
+        // As dockerd has it: the image's own command runs.
+        config.cmd = None;
+    } else {
+        config.entrypoint = Some(vec![String::new()]);
+    }
+    config.healthcheck = Some(Healthcheck { test: vec!["NONE".into()], ..Healthcheck::default() });
+    let env = config.env.get_or_insert_default();
+    env.extend(args.iter().map(|(name, value)| format!("{name}={value}")));
+    #[cfg(feature = "attacks")]
+    if !crate::walls::Wall::BuildEnvironment.stands() {
+        env.extend(std::env::vars().map(|(name, value)| format!("{name}={value}")));
+    }
+    Ok(config)
+}
+
+/// Whether `from` of a mount has a variable: stages are chosen before variables have values.
+fn takes_variable_from(mount: &str) -> bool {
+    mount.split(',').any(|field| field.to_ascii_lowercase().starts_with("from=") && field.contains('$'))
+}
+
+fn sources<'s, 'a>(build: &'s mut Build<'a>) -> Sources<'s, 'a> {
+    Sources { job: &mut build.job, context: build.context.as_ref(), finished: &build.finished }
+}
+
+fn mounting<'s, 'a>(build: &'s mut Build<'a>) -> Mounting<'s, 'a> {
+    Mounting { sources: sources(build) }
+}
+
+/// Another network may give another layer.
+fn network_word(network: Option<&str>) -> Vec<String> {
+    network.map(|mode| format!("--network={mode}")).into_iter().collect()
+}
+
+/// The configuration that stands for a RUN in the cache: its flags, its arguments, its command.
+fn saved(state: &State<'_>, words: &[String], args: &BTreeMap<String, String>, flags: Vec<String>) -> ContainerConfig {
+    let given: Vec<String> = args
+        .iter()
+        .filter(|(name, _)| state.args.is_in_history(name))
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    let command = match args.is_empty() {
+        true => words.to_vec(),
+        false => [vec![format!("|{}", given.len())], given, words.to_vec()].concat(),
+    };
+    let mut config = ContainerConfig { cmd: Some([flags, command].concat()), ..state.config.clone() };
+    if !words.is_empty() {
+        config.entrypoint = None;
+    }
+    config
+}
+
+/// Says at which line of the build file something became too large or too much: the other errors of instructions show their
 /// text, as dockerd's do.
 pub(super) fn named(error: Error, line: usize) -> Error {
-    match line > 0 && error.cause() == Some(Cause::ValuesTooLarge) {
+    match line > 0 && matches!(error.cause(), Some(Cause::ValuesTooLarge | Cause::TooManyMounts)) {
         true => error.context(format_args!("dockerfile line {line}")),
         false => error,
     }

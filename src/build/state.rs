@@ -9,6 +9,8 @@ use crate::model::ContainerConfig;
 pub(super) struct State<'a> {
     /// The image so far; absent: nothing yet on `scratch`.
     pub(super) image: Option<String>,
+    /// The image that the stage began with.
+    pub(super) base: Option<String>,
     pub(super) config: ContainerConfig,
     pub(super) author: String,
     /// CMD stood in this stage: ENTRYPOINT leaves it.
@@ -19,16 +21,36 @@ pub(super) struct State<'a> {
 }
 
 /// A stage that is done.
+#[derive(Clone)]
 pub(super) struct Finished {
+    /// Else the build does not need it, and has nothing of it.
+    pub(super) is_built: bool,
     pub(super) name: String,
     pub(super) image: Option<String>,
+    /// The image that the stage began with.
+    pub(super) base: Option<String>,
     pub(super) config: ContainerConfig,
 }
 
+impl Finished {
+    /// A stage that the build does not need.
+    pub(super) fn not_built(name: &str) -> Finished {
+        let config = ContainerConfig::default();
+        Finished { is_built: false, name: name.to_owned(), image: None, base: None, config }
+    }
+}
+
 impl<'a> State<'a> {
+    /// The state of a stage that is done, and the arguments that it used.
+    pub(super) fn finished(self, name: &str) -> (Finished, Args<'a>) {
+        let State { image, base, config, args, .. } = self;
+        (Finished { is_built: true, name: name.to_owned(), image, base, config }, args)
+    }
+
     pub(super) fn new(args: Args<'a>) -> State<'a> {
         State {
             image: None,
+            base: None,
             config: ContainerConfig::default(),
             author: String::new(),
             cmd_set: false,

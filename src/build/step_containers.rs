@@ -1,6 +1,7 @@
 //! The containers of a build's steps.
 
 use super::job::Job;
+use super::run_mounts::Held;
 use super::short;
 use crate::container::names::new_id;
 use crate::error::Result;
@@ -16,9 +17,22 @@ struct Temporary {
 #[derive(Default)]
 pub(super) struct StepContainers {
     list: Vec<Temporary>,
+    /// The caches of steps that may still run.
+    held: Vec<Held>,
 }
 
 impl StepContainers {
+    /// Takes those of a stage that was built beside.
+    pub(super) fn absorb(&mut self, other: StepContainers) {
+        self.list.extend(other.list);
+        self.held.extend(other.held);
+    }
+
+    /// Holds the caches of a step until its container is gone, or the build is over.
+    pub(super) fn keep(&mut self, held: Held) {
+        self.held.push(held);
+    }
+
     /// Removes the containers of the steps so far. One that cannot go stays the build's; the others go all the same.
     pub(super) fn clear(&mut self, job: &mut Job<'_>, shows: bool) -> Result<()> {
         let mut result = Ok(());
@@ -30,7 +44,7 @@ impl StepContainers {
                 Ok(())
             };
             let reported = match (&gone, shows) {
-                (Ok(()), true) => job.out.line(format!("Removing intermediate container {}\n", short(&container.id))),
+                (Ok(()), true) => job.out.removed(short(&container.id)),
                 _ => Ok(()),
             };
             if gone.is_err() {
@@ -39,6 +53,9 @@ impl StepContainers {
             result = result.and(gone).and(reported);
         }
         self.list = stay;
+        if self.list.is_empty() {
+            self.held.clear();
+        }
         result
     }
 
@@ -48,7 +65,7 @@ impl StepContainers {
         let id = if stays { self.made(job, config, None)? } else { new_id()? };
         if !stays {
             self.list.push(Temporary { id: id.clone(), is_real: false });
-            job.out.line(format!(" ---> Running in {}\n", short(&id)))?;
+            job.out.running_in(short(&id))?;
         }
         Ok(id)
     }
@@ -71,7 +88,7 @@ impl StepContainers {
         for warning in warnings {
             job.out.line(format!(" ---> [Warning] {warning}\n"))?;
         }
-        job.out.line(format!(" ---> Running in {}\n", short(&id)))?;
+        job.out.running_in(short(&id))?;
         Ok(id)
     }
 

@@ -1,12 +1,15 @@
 //! The changes that instructions make to a configuration: as steps of a build, of a commit and of an import.
 
-use super::expand::{Expander, check_all};
+use super::budget::check_all;
+use super::expand::Expander;
 use super::go_format::{quoted, quoted_list, shown_duration, shown_list};
 use super::instruction::{Command, Instruction};
 use crate::error::{Error, Result};
 use crate::kernel::path::clean;
 use crate::kernel::signal::{parse_signal, signal_exists};
 use crate::model::{ContainerConfig, Empty, Healthcheck};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 const SHELL: [&str; 2] = ["/bin/sh", "-c"];
 
@@ -53,7 +56,8 @@ impl Instruction {
             Instruction::Entrypoint(command) => entrypoint(config, command, *cmd_set),
             Instruction::Env(pairs) => {
                 let list = config.env.get_or_insert_default();
-                let comment = expand_pairs("ENV", pairs, expander, |name, value| set(list, name, value))?;
+                let mut variables = Variables::of(list);
+                let comment = expand_pairs("ENV", pairs, expander, |name, value| variables.set(name, value))?;
                 check_all("the environment", list.iter().map(String::as_str))?;
                 comment
             }
@@ -165,14 +169,37 @@ fn expand_pairs(
     Ok(comment)
 }
 
-/// Sets a variable of an environment in its place, or adds it.
-fn set(env: &mut Vec<String>, name: &str, value: &str) {
-    let entry = format!("{name}={value}");
-    let name = entry.split('=').next();
-    match env.iter_mut().find(|have| have.split('=').next() == name) {
-        Some(have) => *have = entry,
-        None => env.push(entry),
+/// An environment that gets variables. Many pairs and a long environment take no longer together than one after the other.
+struct Variables<'e> {
+    env: &'e mut Vec<String>,
+    /// The first entry of each name.
+    places: HashMap<String, usize>,
+}
+
+impl Variables<'_> {
+    fn of(env: &mut Vec<String>) -> Variables<'_> {
+        let mut places = HashMap::new();
+        for (place, entry) in env.iter().enumerate() {
+            places.entry(name_of(entry).to_owned()).or_insert(place);
+        }
+        Variables { env, places }
     }
+
+    /// Sets a variable in its place, or adds it.
+    fn set(&mut self, name: &str, value: &str) {
+        let entry = format!("{name}={value}");
+        match self.places.entry(name_of(&entry).to_owned()) {
+            Entry::Occupied(place) => self.env[*place.get()] = entry,
+            Entry::Vacant(place) => {
+                place.insert(self.env.len());
+                self.env.push(entry);
+            }
+        }
+    }
+}
+
+fn name_of(entry: &str) -> &str {
+    entry.split_once('=').map_or(entry, |(name, _)| name)
 }
 
 /// Times that the instruction does not give are inherited, as in every container.

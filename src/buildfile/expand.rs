@@ -1,52 +1,15 @@
-//! Variables and quotes: `$x`, `${x}`, `${x:-y}`, `${x:+y}`, `'as it is'`, `"with $x"`, escapes.
+//! Variables and quotes: `$x`, `${x}`, `${x:-y}`, `${x:+y}`, `${x#pattern}`, `'as it is'`, `"with $x"`, escapes.
 
+use super::budget::Budget;
 use super::go_format::quoted;
-use crate::error::{Cause, Error, Result};
-use crate::walls::Wall;
+use super::pattern::{Length, Pattern};
+use crate::error::{Error, Result};
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::iter::Peekable;
 use std::str::Chars;
 
 /// Nesting of `${a:-${b:-...}}`.
 const MAX_DEPTH: u32 = 100;
-
-/// Bytes that the values of variables may take in one instruction, and the variables of an environment together. A
-/// value can be made of earlier values, so without a bound a few lines become more than any memory holds.
-const MAX_VALUES: usize = 1 << 20;
-
-/// The bytes that the values of one instruction may still take.
-#[derive(Debug, Clone)]
-pub(crate) struct Budget(Cell<usize>);
-
-impl Budget {
-    /// Of one instruction.
-    pub(crate) fn new() -> Budget {
-        Budget(Cell::new(MAX_VALUES))
-    }
-
-    fn take(&self, value: String) -> Result<String> {
-        let left = self.0.get().checked_sub(value.len());
-        self.0.set(left.unwrap_or(0));
-        match left.is_none() && Wall::BuildWords.stands() {
-            true => Err(too_large("its variables become")),
-            false => Ok(value),
-        }
-    }
-}
-
-/// The error of values that take too much; the message begins with `what`.
-fn too_large(what: &str) -> Error {
-    Error::invalid(format!("{what} more than {MAX_VALUES} bytes")).caused_by(Cause::ValuesTooLarge)
-}
-
-/// Refuses variables (or their like: `what` says) that take too much together.
-pub(crate) fn check_all<'v>(what: &str, values: impl Iterator<Item = &'v str>) -> Result<()> {
-    match values.map(str::len).sum::<usize>() > MAX_VALUES && Wall::BuildWords.stands() {
-        true => Err(too_large(&format!("{what} takes"))),
-        false => Ok(()),
-    }
-}
 
 /// Expands words with the values that a look-up knows.
 pub(crate) struct Expander<'a> {
@@ -69,7 +32,7 @@ impl Expander<'_> {
     }
 
     fn run(&self, text: &str) -> Result<(String, Vec<String>)> {
-        let mut reader = Reader { chars: text.chars().peekable(), expander: self, depth: 0 };
+        let mut reader = Reader { chars: text.chars().peekable(), expander: self, depth: 0, raw: false };
         let read = reader.until(None);
         read.map_err(|error| error.context(format_args!("failed to process {}", quoted(&shortened(text)))))
     }
@@ -79,6 +42,8 @@ struct Reader<'a> {
     chars: Peekable<Chars<'a>>,
     expander: &'a Expander<'a>,
     depth: u32,
+    /// Escapes stay in the text.
+    raw: bool,
 }
 
 /// The text, and the same as words.
@@ -136,6 +101,9 @@ impl Reader<'_> {
                 c if c == self.expander.escape => {
                     // At the very end it means nothing.
                     let Some(next) = self.chars.next() else { break };
+                    if self.raw {
+                        out.text.push(c);
+                    }
                     out.text.push(next);
                     out.raw(next.encode_utf8(&mut [0; 4]));
                 }
@@ -202,8 +170,10 @@ impl Reader<'_> {
                 let modifier = self.chars.next();
                 self.modified(&name, modifier, true)
             }
-            Some('?') => self.modified(&name, Some('?'), false),
-            // The shell knows more of them; docker's builder does not.
+            Some(modifier @ ('?' | '-' | '+')) => self.modified(&name, Some(modifier), false),
+            Some(side @ ('#' | '%')) => self.cut(&name, side),
+            Some('/') => self.replaced(&name),
+            // The shell knows more of them; docker's builders do not.
             _ => Err(Error::invalid("missing ':' in substitution")),
         }
     }
@@ -221,7 +191,7 @@ impl Reader<'_> {
             Err(_) if self.chars.peek().is_none() => return Err(Error::invalid("syntax error: missing '}'")),
             Err(error) => return Err(error),
         };
-        let value = (self.expander.look_up)(name).filter(|value| !or_empty || !value.is_empty());
+        let value = self.known(name)?.filter(|value| !or_empty || !value.is_empty());
         match (modifier, value) {
             (Some('+'), Some(_)) | (Some('-'), None) => Ok(other),
             (Some('-' | '?'), Some(value)) => self.expander.budget.take(value),
@@ -232,6 +202,47 @@ impl Reader<'_> {
                 Err(Error::invalid(format!("{name}: {why}")))
             }
             (modifier, _) => Err(unsupported(&modifier.map(String::from).unwrap_or_default())),
+        }
+    }
+
+    /// Expands the text that follows `${name#` or `${name%`.
+    fn cut(&mut self, name: &str, side: char) -> Result<String> {
+        let length = match self.chars.next_if_eq(&side) {
+            Some(_) => Length::Longest,
+            None => Length::Shortest,
+        };
+        let pattern = Pattern::read(&self.raw_until('}')?)?;
+        let (value, budget) = (self.known(name)?.unwrap_or_default(), self.expander.budget);
+        let left = match side {
+            '#' => pattern.without_beginning(&value, length, budget),
+            _ => pattern.without_end(&value, length, budget),
+        };
+        self.expander.budget.take(left?)
+    }
+
+    /// Expands the text that follows `${name/`.
+    fn replaced(&mut self, name: &str) -> Result<String> {
+        let all = self.chars.next_if_eq(&'/').is_some();
+        let pattern = Pattern::read(&self.raw_until('/')?)?;
+        let other = self.raw_until('}')?;
+        let (value, budget) = (self.known(name)?.unwrap_or_default(), self.expander.budget);
+        budget.take(pattern.replaced(&value, &other, all, budget)?)
+    }
+
+    /// A part of a substitution, in which escapes stay as they are.
+    fn raw_until(&mut self, stop: char) -> Result<String> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(Error::invalid(format!("substitutions are nested more than {MAX_DEPTH} deep")));
+        }
+        let was = std::mem::replace(&mut self.raw, true);
+        let read = self.until(Some(stop));
+        self.raw = was;
+        self.depth -= 1;
+        match read {
+            Ok((text, _)) => Ok(text),
+            Err(_) if self.chars.peek().is_none() => Err(Error::invalid(format!("syntax error: missing '{stop}'"))),
+            Err(error) => Err(error),
         }
     }
 
@@ -256,7 +267,16 @@ impl Reader<'_> {
         name
     }
 
+    /// The value of a name. A copy of it is work, also where little of it is left in the end.
+    fn known(&self, name: &str) -> Result<Option<String>> {
+        self.expander.budget.look_up()?;
+        let value = (self.expander.look_up)(name);
+        self.expander.budget.work(value.as_ref().map_or(0, String::len))?;
+        Ok(value)
+    }
+
     fn value(&self, name: &str) -> Result<String> {
+        self.expander.budget.look_up()?;
         self.expander.budget.take((self.expander.look_up)(name).unwrap_or_default())
     }
 }
@@ -316,6 +336,8 @@ pub(crate) fn split_words(text: &str, escape: char) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::buildfile::budget::{MAX_VALUES, check_all};
+    use crate::error::Cause;
 
     fn expander() -> Expander<'static> {
         Expander {
@@ -375,7 +397,7 @@ mod tests {
             ("${x", "failed to process \"${x\": missing ':' in substitution"),
             ("${x:-y", "failed to process \"${x:-y\": syntax error: missing '}'"),
             ("${n:?y}", "failed to process \"${n:?y}\": n: y"),
-            ("${n-y}", "failed to process \"${n-y}\": missing ':' in substitution"),
+            ("${n=y}", "failed to process \"${n=y}\": missing ':' in substitution"),
             ("${n?}", "failed to process \"${n?}\": n: is not allowed to be unset"),
             ("${x:=y}", "failed to process \"${x:=y}\": unsupported modifier (=) in substitution"),
         ] {
@@ -398,6 +420,54 @@ mod tests {
         assert!(expander.word("$a").is_err(), "of one instruction");
         assert!(check_all("x", [value.as_str(); 1048].into_iter()).is_ok());
         assert!(check_all("x", [value.as_str(); 1049].into_iter()).is_err());
+    }
+
+    /// A value of a MiB, each byte of it replaced by a MiB, would be a TiB.
+    #[test]
+    fn replaced_values_stop_at_the_bound() {
+        let long = "a".repeat(MAX_VALUES);
+        let look_up = |_: &str| Some(long.clone());
+        for text in [format!("${{x//a/{long}}}"), format!("${{x//?/{long}}}"), format!("${{x///{long}}}")] {
+            let budget = Budget::new();
+            let expander = Expander { escape: '`', look_up: &look_up, budget: &budget };
+            assert_eq!(expander.word(&text).unwrap_err().cause(), Some(Cause::ValuesTooLarge));
+        }
+    }
+
+    /// A name that is not there is compared with every variable.
+    #[test]
+    fn names_that_are_not_there_are_work() {
+        let env: Vec<String> = (0..100_000).map(|number| format!("a{number}=x")).collect();
+        let look_up = |_: &str| None;
+        for one in ["$no ", "${no} ", "${no:-x}", "${no#x}"] {
+            let budget = Budget::new();
+            budget.looks_in(&env);
+            let expander = Expander { escape: '\\', look_up: &look_up, budget: &budget };
+            assert!(expander.word(&one.repeat(100)).is_ok(), "{one}");
+            let error = expander.word(&one.repeat(1000)).unwrap_err();
+            assert_eq!(error.cause(), Some(Cause::ValuesTooLarge), "{one}: {error}");
+            assert!(error.message().contains("too long or too many"), "{one}: {error}");
+            // A common environment has room for as many as a line can have.
+            let budget = Budget::new();
+            budget.looks_in(&env[..200]);
+            let expander = Expander { escape: '\\', look_up: &look_up, budget: &budget };
+            assert!(expander.word(&one.repeat(10_000)).is_ok(), "{one}");
+        }
+    }
+
+    /// Each use alone is small.
+    #[test]
+    fn the_patterns_of_one_instruction_share_their_bound() {
+        let value = "a".repeat(10_000);
+        let look_up = |name: &str| Some(if name == "p" { "*a".repeat(50) } else { value.clone() });
+        for one in ["${x##$p}", "${x%%$p}", "${x//${p}b/}", "${x:+y}"] {
+            let budget = Budget::new();
+            let expander = Expander { escape: '\\', look_up: &look_up, budget: &budget };
+            assert!(expander.word(one).is_ok() || one.contains("//"), "{one}");
+            let error = expander.word(&one.repeat(20_000)).unwrap_err();
+            assert_eq!(error.cause(), Some(Cause::ValuesTooLarge), "{one}: {error}");
+            assert!(error.message().contains("too long or too many"), "{one}: {error}");
+        }
     }
 
     #[test]

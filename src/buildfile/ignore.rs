@@ -28,7 +28,7 @@ impl Patterns {
             if line.is_empty() || is_comment {
                 continue;
             }
-            patterns.push(Pattern::parse(line)?);
+            patterns.push(Pattern::parse(line).map_err(|error| error.context("the ignore file"))?);
             if patterns.len() > MAX_PATTERNS {
                 return Err(Error::invalid(format!("the ignore file has more than {MAX_PATTERNS} patterns")));
             }
@@ -36,15 +36,9 @@ impl Patterns {
         Ok(Patterns(patterns))
     }
 
-    /// Reads the patterns of flags, which take nothing back.
-    ///
-    /// Errors: a pattern is malformed, or takes back what another one excludes.
+    /// Reads the patterns of flags. Errors: a pattern is malformed.
     pub(crate) fn of_flags(texts: &[String]) -> Result<Patterns> {
-        let patterns = Patterns(texts.iter().map(|text| Pattern::parse(text)).collect::<Result<_>>()?);
-        match patterns.has_exceptions() {
-            true => Err(Error::unsupported("--exclude: a pattern that begins with ! is not supported")),
-            false => Ok(patterns),
-        }
+        texts.iter().map(|text| Pattern::parse(text)).collect::<Result<_>>().map(Patterns)
     }
 
     /// Whether some pattern takes back what another ignores: then ignored directories must be looked into.
@@ -66,7 +60,37 @@ impl Patterns {
         }
         ignored
     }
+
+    /// Whether a path is ignored, asked directory by directory as BuildKit asks. `above`: the answer for the directory
+    /// that has it. A pattern that matched that directory matches all in it; another one must match the path itself.
+    pub(crate) fn ignores_in(&self, path: &str, above: Option<&Matched>) -> (bool, Matched) {
+        let parts: Vec<&str> = path.split('/').collect();
+        let (mut ignored, mut matched) = (false, Vec::with_capacity(self.0.len()));
+        for (index, pattern) in self.0.iter().enumerate() {
+            let of_directory = above.is_some_and(|above| above.0.get(index) == Some(&true));
+            // As there: a pattern that would change nothing is not asked, and then matches nothing below either.
+            let matches = of_directory || pattern.keep == ignored && matches_path(&pattern.parts, &parts);
+            if matches {
+                ignored = !pattern.keep;
+            }
+            matched.push(matches);
+        }
+        (ignored, Matched(matched))
+    }
+
+    /// The answer of [`Patterns::ignores_in`] for a path of which nothing is known; for an empty one, of the tree itself.
+    pub(crate) fn along(&self, path: &str) -> (bool, Matched) {
+        let mut answer = (false, Matched::default());
+        for end in path.match_indices('/').map(|(at, _)| at).chain([path.len()]).filter(|end| *end > 0) {
+            answer = self.ignores_in(&path[..end], Some(&answer.1));
+        }
+        answer
+    }
 }
+
+/// Which patterns of a list matched a directory.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Matched(Vec<bool>);
 
 impl Pattern {
     fn parse(line: &str) -> Result<Pattern> {
@@ -86,8 +110,7 @@ impl Pattern {
             }
         }
         for part in &parts {
-            check_glob(part)
-                .map_err(|()| Error::invalid(format!("the ignore file: {line:?}: syntax error in pattern")))?;
+            check_glob(part).map_err(|()| Error::invalid(format!("{line:?}: syntax error in pattern")))?;
         }
         Ok(Pattern { keep, parts })
     }
@@ -230,6 +253,23 @@ mod tests {
             assert_eq!(patterns.ignores(path), want, "{path}");
         }
         assert!(Patterns::read(b"!").is_err() && Patterns::read(b"[a").is_err());
+    }
+
+    /// The answers are those of buildkitd 0.25.1.
+    #[test]
+    fn directories_decide_before_what_is_in_them() {
+        for (texts, path, want) in [
+            (vec!["**/*.txt", "!sub"], "sub/c.txt", true),
+            (vec!["sub", "!sub"], "sub/c.txt", false),
+            (vec!["*", "!sub/"], "sub/c.txt", false),
+            (vec!["*", "!sub/d.md"], "sub/c.txt", true),
+            (vec!["*", "!sub/d.md"], "sub/d.md", false),
+            (vec!["*.txt"], "sub/c.txt", false),
+            (vec!["sub"], "sub/deep/c.txt", true),
+        ] {
+            let texts: Vec<String> = texts.into_iter().map(String::from).collect();
+            assert_eq!(Patterns::of_flags(&texts).unwrap().along(path).0, want, "{texts:?} {path}");
+        }
     }
 
     #[test]

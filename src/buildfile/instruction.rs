@@ -3,8 +3,10 @@
 use super::expand::split_words;
 use super::go_format::{duration, quoted};
 use super::lines::{Heredoc, Line, Source};
+use super::run_mount::RunMount;
 use crate::error::{Error, Result};
 use crate::model::Healthcheck;
+use crate::order::Order as _;
 
 /// The part of a build file that begins with FROM.
 #[derive(Debug, Clone)]
@@ -56,6 +58,14 @@ pub(crate) enum Instruction {
     Workdir(String),
 }
 
+impl Instruction {
+    /// Whether it may do more than change the configuration.
+    pub(crate) fn counts(&self) -> bool {
+        use Instruction::{Add, Copy, NotHere, Run, Workdir};
+        matches!(self, Add(_) | Copy(_) | NotHere(_) | Run(_) | Workdir(_))
+    }
+}
+
 /// A command line: words as they are, or one text for the shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Command {
@@ -68,7 +78,14 @@ pub(crate) struct Command {
 pub(crate) struct Run {
     pub(crate) command: Command,
     pub(crate) network: RunNetwork,
+    /// `--mount`, as they are written: variables are put in before they are read.
+    pub(crate) mounts: Vec<String>,
+    /// A heredoc that names its interpreter: the command is its place in [`PIPES`].
+    pub(crate) program: Option<Heredoc>,
 }
+
+/// The directory in which a step has the heredoc that names its interpreter, as with BuildKit.
+pub(crate) const PIPES: &str = "/dev/pipes";
 
 /// `RUN --network`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -90,10 +107,13 @@ pub(crate) struct Copy {
     pub(crate) chown: String,
     /// Octal digits; may be empty.
     pub(crate) chmod: String,
-    /// ADD: the digest that a download must have; may be empty.
+    /// ADD: the digest that a download must have, or the commit of a repository; may be empty.
     pub(crate) checksum: String,
     /// Files that are left out, as patterns of an ignore file.
     pub(crate) excluded: Vec<String>,
+    /// ADD: git's own files of a repository come along, if the flag is there.
+    #[cfg_attr(not(feature = "registry"), allow(dead_code))]
+    pub(crate) keep_git_dir: Option<bool>,
     /// Sources keep the directories above them.
     pub(crate) parents: bool,
     /// The layer holds apart from the image below: no link of that image is on the way to the destination.
@@ -272,7 +292,7 @@ impl Node<'_> {
             "EXPOSE" => {
                 self.some()?;
                 none()?;
-                self.args.sort();
+                self.args.order();
                 Instruction::Expose(self.args)
             }
             "HEALTHCHECK" => self.healthcheck()?,
@@ -291,7 +311,10 @@ impl Node<'_> {
             }
             "RUN" => match Flags::read_run(&self.flags)? {
                 Err(why) => Instruction::NotHere(why),
-                Ok(network) => Instruction::Run(Run { command: self.script(escape)?, network }),
+                Ok((network, mounts)) => {
+                    let (command, program) = self.script(escape);
+                    Instruction::Run(Run { command, network, mounts, program })
+                }
             },
             "SHELL" => {
                 none()?;
@@ -372,19 +395,21 @@ impl Node<'_> {
         Command { words: self.args.clone(), shell: !self.json }
     }
 
-    /// The command of RUN, where its heredocs are for the shell to read, or are the script.
-    fn script(&self, escape: char) -> Result<Command> {
+    /// The command of RUN, where its heredocs are for the shell to read, or are the script, or one is a program by itself.
+    fn script(&self, escape: char) -> (Command, Option<Heredoc>) {
         let docs = &self.line.heredocs;
         if docs.is_empty() || self.json {
-            return Ok(self.command());
+            return (self.command(), None);
         }
+        let mut program = None;
         let script = match docs.as_slice() {
-            [one] if split_words(self.rest, escape).len() == 1 => {
-                if one.content.starts_with("#!") {
-                    return Err(Error::unsupported("RUN: a heredoc that names its interpreter (#!) is not supported"));
+            [one] if split_words(self.rest, escape).len() == 1 => match one.content.starts_with("#!") {
+                true => {
+                    program = Some(one.clone());
+                    format!("{PIPES}/{}", one.name)
                 }
-                one.content.clone()
-            }
+                false => one.content.clone(),
+            },
             docs => {
                 let mut script = format!("{}\n", self.rest);
                 for doc in docs {
@@ -393,7 +418,7 @@ impl Node<'_> {
                 script
             }
         };
-        Ok(Command { words: vec![script], shell: true })
+        (Command { words: vec![script], shell: true }, program)
     }
 
     fn pairs(&self) -> Result<Vec<(String, String)>> {
@@ -409,7 +434,7 @@ impl Node<'_> {
     fn copy(mut self) -> Result<Instruction> {
         let is_add = self.word == "ADD";
         let known: &[&str] = match is_add {
-            true => &["chown", "chmod", "checksum", "exclude", "link"],
+            true => &["chown", "chmod", "checksum", "exclude", "keep-git-dir", "link"],
             false => &["chown", "from", "chmod", "exclude", "link", "parents"],
         };
         if self.args.len() < 2 {
@@ -443,6 +468,7 @@ impl Node<'_> {
             chmod: flags.take("chmod"),
             checksum: flags.take("checksum"),
             excluded: flags.take_all("exclude"),
+            keep_git_dir: flags.says("keep-git-dir")?,
             parents: flags.is_set("parents")?,
             link: flags.is_set("link")?,
             documents,
@@ -461,7 +487,8 @@ impl Node<'_> {
             check.test = vec![kind];
             return Ok(Instruction::Healthcheck(check));
         }
-        let mut flags = Flags::read(&self.flags, &["interval", "timeout", "start-period", "retries"])?;
+        let mut flags =
+            Flags::read(&self.flags, &["interval", "timeout", "start-period", "start-interval", "retries"])?;
         if kind != "CMD" {
             return Err(Error::invalid(format!("Unknown type {} in HEALTHCHECK (try CMD)", quoted(&kind))));
         }
@@ -473,6 +500,7 @@ impl Node<'_> {
         check.interval = interval(&mut flags, "interval")?;
         check.timeout = interval(&mut flags, "timeout")?;
         check.start_period = interval(&mut flags, "start-period")?;
+        check.start_interval = interval(&mut flags, "start-interval")?;
         let retries = flags.take("retries");
         if !retries.is_empty() {
             check.retries = retries
@@ -505,8 +533,8 @@ struct Flags(Vec<(String, String)>);
 impl Flags {
     /// The flags that need no value.
     const SWITCHES: [&str; 2] = ["link", "parents"];
-    /// The flag that may come several times.
-    const REPEATED: &str = "exclude";
+    /// The flags that may come several times.
+    const REPEATED: [&str; 2] = ["exclude", "mount"];
 
     /// Errors: one that the instruction does not know, that comes twice, or that has no value.
     pub(crate) fn read(words: &[String], known: &[&str]) -> Result<Flags> {
@@ -517,7 +545,7 @@ impl Flags {
             if !known.contains(&name) {
                 return Err(Error::invalid(format!("Unknown flag: {name}")));
             }
-            if name != Flags::REPEATED && flags.iter().any(|(have, _)| have == name) {
+            if !Flags::REPEATED.contains(&name) && flags.iter().any(|(have, _)| have == name) {
                 return Err(Error::invalid(format!("Duplicate flag specified: {name}")));
             }
             let value = value.or_else(|| Flags::SWITCHES.contains(&name).then_some("true"));
@@ -528,16 +556,11 @@ impl Flags {
     }
 
     /// The flags of RUN. The inner error is of a flag that another builder knows: the build fails once it reaches that RUN.
-    fn read_run(words: &[String]) -> Result<std::result::Result<RunNetwork, String>> {
-        let of_mount = |word: &String| word.trim_start_matches('-').split('=').next() == Some("mount");
-        if words.iter().any(of_mount) {
-            return Ok(Err(
-                "the --mount option requires BuildKit. Refer to https://docs.docker.com/go/buildkit/ to learn how to \
-                           build images with BuildKit enabled"
-                    .into(),
-            ));
-        }
-        let mut flags = Flags::read(words, &["network", "security"])?;
+    fn read_run(words: &[String]) -> Result<std::result::Result<(RunNetwork, Vec<String>), String>> {
+        let mut flags = Flags::read(words, &["mount", "network", "security"])?;
+        let mounts = flags.take_all("mount");
+        // Where there are variables, the mount is read once their values are known.
+        mounts.iter().filter(|mount| !mount.contains('$')).try_for_each(|mount| RunMount::read(mount, 0).map(drop))?;
         match flags.take("security").as_str() {
             "" | "sandbox" => {}
             "insecure" => {
@@ -545,12 +568,13 @@ impl Flags {
             }
             other => return Err(Error::invalid(format!("RUN --security={other}: neither sandbox nor insecure"))),
         }
-        Ok(Ok(match flags.take("network").as_str() {
+        let network = match flags.take("network").as_str() {
             "" | "default" => RunNetwork::Default,
             "none" => RunNetwork::None,
             "host" => RunNetwork::Host,
             other => return Err(Error::invalid(format!("RUN --network={other}: none of default, none, host"))),
-        }))
+        };
+        Ok(Ok((network, mounts)))
     }
 
     /// All values of a flag.
@@ -561,9 +585,15 @@ impl Flags {
 
     /// Whether a flag is set. Errors: its value is neither true nor false.
     fn is_set(&mut self, name: &str) -> Result<bool> {
+        Ok(self.says(name)?.unwrap_or(false))
+    }
+
+    /// The word of a flag as a truth value, if the flag is there.
+    fn says(&mut self, name: &str) -> Result<Option<bool>> {
         match self.take(name).as_str() {
-            "" | "false" => Ok(false),
-            "true" => Ok(true),
+            "" => Ok(None),
+            "false" => Ok(Some(false)),
+            "true" => Ok(Some(true)),
             other => Err(Error::invalid(format!("expecting boolean value for flag {name}, not: {other}"))),
         }
     }
@@ -704,6 +734,14 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!((command(0), command(1)), ("a\nb\n".into(), "cat <<A > /x\nc\nA\n".into()));
+        let (_, programs) = stages("FROM x\nRUN <<-'E.py'\n\t#!/bin/x -e\n\t$a\nE.py\nRUN cat <<E\n#!/bin/x\nE");
+        let run = |at: usize| match &programs[0].steps[at].instruction {
+            Instruction::Run(run) => run.clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(run(0).command.words, ["/dev/pipes/E.py"]);
+        assert_eq!(run(0).program.expect("a program").content, "#!/bin/x -e\n$a\n");
+        assert_eq!((run(1).program, run(1).command.words), (None, vec!["cat <<E\n#!/bin/x\nE\n".to_owned()]));
         let Instruction::Copy(copy) = &all[0].steps[2].instruction else { panic!() };
         assert_eq!((copy.sources.as_slice(), copy.documents[0].content.as_str()), (&["y".to_owned()][..], "text\n"));
     }

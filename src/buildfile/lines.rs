@@ -143,10 +143,19 @@ impl Directives {
             ("escape", "\\") => Ok(Some('\\')),
             ("escape", "`") => Ok(Some('`')),
             ("escape", other) => Err(Error::invalid(format!("invalid escape token '{other}' does not match ` or \\"))),
-            // Which program should read the file: it is this one.
-            _ => Ok(None),
+            (_, reader) if is_this_language(reader) => Ok(None),
+            (_, reader) => Err(Error::unsupported(format!(
+                "syntax={reader}: files of docker/dockerfile are read here, and of no other frontend"
+            ))),
         }
     }
+}
+
+/// Whether a frontend, a reference of an image, is docker's own, whose language this is.
+fn is_this_language(reader: &str) -> bool {
+    let name = reader.strip_prefix("docker.io/").unwrap_or(reader);
+    let end = name.find([':', '@']).unwrap_or(name.len());
+    matches!(&name[..end], "docker/dockerfile" | "docker/dockerfile-upstream")
 }
 
 /// The documents that a line names; `at` is moved behind them. Where one has no end, the line has none: to older
@@ -242,8 +251,25 @@ mod tests {
     }
 
     #[test]
+    fn files_of_other_frontends_are_refused_by_name() {
+        let read = |reader: &str| Source::read(format!("# syntax={reader}\nFROM x\n").as_bytes()).map(drop);
+        for own in [
+            "docker/dockerfile",
+            "docker/dockerfile:1.7-labs",
+            "docker.io/docker/dockerfile:1@sha256:0a",
+            "docker/dockerfile-upstream:master",
+        ] {
+            read(own).unwrap();
+        }
+        for other in ["tonistiigi/dockerfile:1", "docker/dockerfiles", "lan:5000/docker/dockerfile:1"] {
+            let error = read(other).unwrap_err();
+            assert!(error.kind() == crate::ErrorKind::Unsupported && error.message().contains(other), "{error}");
+        }
+    }
+
+    #[test]
     fn directives_stand_first_and_once() {
-        let source = Source::read(b"# syntax=a/b:1\n#Escape = `\nFROM x\nRUN a `\n b\\\n").unwrap();
+        let source = Source::read(b"# syntax=docker/dockerfile:1\n#Escape = `\nFROM x\nRUN a `\n b\\\n").unwrap();
         assert_eq!((source.escape, source.lines[1].text.as_str()), ('`', "RUN a  b\\"));
         assert_eq!(Source::read(b"# first\n# escape=`\nFROM x").unwrap().escape, '\\');
         let wrong = |text: &str| Source::read(text.as_bytes()).err().unwrap().message().to_owned();

@@ -8,6 +8,7 @@ use super::Place;
 use super::config::*;
 use crate::container::rlimit;
 use crate::error::{Error, Result};
+use crate::kernel::mount::Below;
 use crate::launch::cgroup::{self, Hierarchies, OnError, Version};
 use crate::launch::devices::{DeviceKind, DeviceNode, DeviceRules, default_nodes, default_rules, rules_of};
 use crate::launch::plan::{Container, Mount, Namespace, Program, Rights, Rlimit, Users};
@@ -182,7 +183,7 @@ impl Made<'_> {
             make_source: false,
             read_only_below: false,
             own_ids: false,
-            part: String::new(),
+            part: Below::default(),
         }];
         for mount in &self.config.mounts {
             let target = mount.destination.trim_end_matches('/');
@@ -210,7 +211,7 @@ impl Made<'_> {
                 make_source: false,
                 read_only_below: false,
                 own_ids: false,
-                part: String::new(),
+                part: Below::default(),
             });
         }
         Ok(Mount::FileSystem {
@@ -502,7 +503,7 @@ fn resources(asked: &Resources) -> model::Resources {
         memory: memory.limit,
         memory_reservation: memory.reservation,
         memory_swap: memory.swap,
-        kernel_memory: memory.kernel,
+        kernel_memory: Some(memory.kernel),
         memory_swappiness: memory.swappiness,
         oom_kill_disable: memory.disable_oom_killer,
         cpu_shares: cpu.shares,

@@ -4,10 +4,14 @@
 //! container without its build removes it. The engine flushes none of its files, and its overlay flushes nothing when
 //! it is unmounted: the files are durable when the build is.
 
+use super::made_for::MadeFor;
+use super::start::Begin;
+use super::step_mounts::{DirFacts, StepExtras, Stub};
 use super::{Creator, Ends, Files, Finder, Monitors, Places, Register, Remover, Starter, Waits, dirs};
 use crate::error::{Error, Result};
 use crate::image::Images;
-use crate::image::{Building, Digest, Stage};
+use crate::image::{Digest, SharedBuilding, Stage};
+use crate::kernel::path::{IN_ROOT, openat2};
 use crate::kernel::{fd, mount, tree};
 use crate::log::Channel;
 use crate::model::{AttachStreams, CreateBody, RemoveContainer};
@@ -22,6 +26,9 @@ const CHUNK: usize = 32 << 10;
 
 /// In a tree that the engine writes to, no program is executed and no device is opened.
 pub(super) const WRITE_ATTRIBUTES: u64 = libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NOEXEC;
+
+/// In a tree that a step mounts, no device is opened, and no program gets another user's rights.
+pub(crate) const STEP_ATTRIBUTES: u64 = libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOSUID;
 
 /// A container that runs one step of a build.
 pub(crate) struct BuildStep<'a> {
@@ -48,10 +55,10 @@ impl BuildSteps {
     pub(crate) fn build_step(
         &self,
         body: &CreateBody,
-        building: &Building<'_>,
+        building: &SharedBuilding<'_>,
     ) -> Result<(BuildStep<'_>, Vec<String>)> {
         let (_, builder) = building.place();
-        let made = self.creator.create_for(None, body, Some(builder))?;
+        let made = self.creator.create_for(None, body, MadeFor::Build(builder))?;
         Ok((BuildStep { all: self, id: made.id }, made.warnings))
     }
 
@@ -66,6 +73,33 @@ impl BuildSteps {
             Some(image) => self.places.image_root(image),
             None => tree::open_dir(&self.places.empty()?),
         }
+    }
+
+    /// An image's tree, for a step to read and to run programs of.
+    pub(crate) fn build_mount(&self, image: Option<&str>) -> Result<OwnedFd> {
+        self.places.image_mount(image, None, libc::MOUNT_ATTR_RDONLY | STEP_ATTRIBUTES)
+    }
+
+    /// A tree for a step to write to: changes go to `diff` in the directory `stage`, which lies at `place`, and are lost
+    /// with it. `directory`: the tree below; else an image's.
+    pub(crate) fn build_scratch(
+        &self,
+        image: Option<&str>,
+        directory: Option<&Path>,
+        stage: &Stage,
+        place: &Path,
+    ) -> Result<OwnedFd> {
+        for name in ["diff", "work"] {
+            tree::mkdir_at(stage.dir.as_fd(), name, 0o755)?;
+            tree::chmod_fd(tree::open_dir_at(stage.dir.as_fd(), name)?.as_fd(), 0o755)?;
+        }
+        let mut layers = image.map_or(Ok(Vec::new()), |image| self.images.catalog.rootfs(image))?;
+        layers.extend(directory.map(Path::to_owned));
+        if layers.is_empty() {
+            layers.push(self.places.empty()?);
+        }
+        let lower: Vec<&Path> = layers.iter().map(PathBuf::as_path).collect();
+        mount::overlay_unflushed(&lower, &place.join("diff"), &place.join("work"), STEP_ATTRIBUTES)
     }
 
     /// An image's tree, for writing: changes go to `diff` in the directory `stage`, which lies at `place`.
@@ -115,20 +149,41 @@ impl BuildSteps {
 }
 
 impl BuildStep<'_> {
-    /// Runs the step to its end; `take` receives its output. Returns the exit code. A cancelled step is killed.
-    pub(crate) fn run(&self, take: &mut dyn FnMut(Channel, &[u8]) -> Result<()>, op: Option<&Op>) -> Result<i32> {
+    /// Runs the step to its end, with mounts and variables that are not stored; `take` receives its output. Returns the
+    /// exit code. A cancelled step is killed.
+    pub(crate) fn run(
+        &self,
+        extras: StepExtras,
+        take: &mut dyn FnMut(Channel, &[u8]) -> Result<()>,
+        op: Option<&Op>,
+    ) -> Result<i32> {
         let want = AttachStreams { stdin: false, stdout: true, stderr: true };
         let mut ends = Ends::new(super::Io::default(), want, false)?;
         let mut open = vec![];
         open.extend(ends.stdout.take().map(|fd| (Channel::Stdout, fd)));
         open.extend(ends.stderr.take().map(|fd| (Channel::Stderr, fd)));
-        self.all.starter.start(&self.id, Some(ends.streams), (0, 0), op)?;
+        let begin = Begin { session: Some(ends.streams), size: (0, 0), step: extras };
+        self.all.starter.start_with(&self.id, begin, op)?;
         pass_on(open, take, op)?;
         self.all.waits.wait(&self.id, op)
     }
 
+    /// Takes away the places that were made for the mounts of a step that ended.
+    pub(crate) fn remove_stubs(&self, stubs: &[Stub], op: Option<&Op>) -> Result<()> {
+        if stubs.is_empty() {
+            return Ok(());
+        }
+        let (_busy, found) = self.all.finder.lock(&self.id, op)?;
+        drop(self.all.monitors.lock_alive(&found)?);
+        self.all.monitors.let_go_of_root(&found)?;
+        let upper = tree::open_dir(&self.all.places.dir(&self.id).join("upper"))?;
+        let image = self.all.build_root(Some(&found.row.image_id))?;
+        let facts = |path: &str| directory(&image, path);
+        stubs.iter().try_for_each(|stub| stub.remove(&upper, &facts))
+    }
+
     /// Makes a layer of the container's changes; `stays`: the container is kept, so its files are copied.
-    pub(crate) fn layer(&self, building: &mut Building<'_>, stays: bool, op: Option<&Op>) -> Result<Option<Digest>> {
+    pub(crate) fn layer(&self, building: &SharedBuilding<'_>, stays: bool, op: Option<&Op>) -> Result<Option<Digest>> {
         let (_busy, found) = self.all.finder.lock(&self.id, op)?;
         if stays {
             return building.layer_of_tar(&mut |out| self.all.files.write_layer(&found, out, op));
@@ -137,6 +192,16 @@ impl BuildStep<'_> {
         self.all.monitors.let_go_of_root(&found)?;
         let dir = tree::open_dir(&self.all.places.dir(&self.id))?;
         building.layer_of(&dir, "upper", op)
+    }
+}
+
+/// The facts of a directory of an image.
+fn directory(root: &OwnedFd, path: &str) -> Result<Option<DirFacts>> {
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW;
+    match openat2(root.as_fd(), path.trim_start_matches('/'), flags, 0, IN_ROOT) {
+        Ok(dir) => DirFacts::of(dir.as_fd()).map(Some),
+        Err(error) if error.is(libc::ENOENT) || error.is(libc::ENOTDIR) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

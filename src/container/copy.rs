@@ -5,6 +5,7 @@ use crate::error::{ErrorKind, Result};
 use crate::kernel::copy::TreeCopy;
 use crate::kernel::{quota, tree};
 use crate::launch::monitor::Control;
+use crate::order::Order as _;
 use crate::store::states::{State, id_head};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -128,7 +129,7 @@ fn copy_own(from: &OwnedFd, to: &OwnedFd, copy: &mut TreeCopy<'_>) -> Result<()>
                 all.push((name, stat));
             }
         }
-        all.sort_by(|a, b| a.0.cmp(&b.0));
+        all.order_by(|a, b| a.0.cmp(&b.0));
         Ok(all)
     };
     let same = |a: &[(Vec<u8>, tree::Stat)], b: &[(Vec<u8>, tree::Stat)]| {

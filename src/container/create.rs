@@ -1,5 +1,6 @@
 //! Creating a container: request → spec → directories → row. The container becomes visible with its row.
 
+use super::made_for::MadeFor;
 use super::names::{check_name, make_up_name, new_id};
 use super::spec::{self, Defaults, ImageView, Owner, Spec};
 use super::spec::{DecidedHost, UsernsMode, Users};
@@ -12,8 +13,10 @@ use crate::launch::{apparmor, cgroup};
 use crate::model::{ContainerConfig, HostConfig};
 use crate::model::{CreateBody, Created};
 use crate::options::{Options, UsernsRemap};
+use crate::plugin::Plugins;
 use crate::store::Flush;
 use crate::store::containers::{self as table, ContainerRow};
+use crate::store::plugins;
 use crate::store::slot_locks::Busy;
 use crate::store::states::{State, id_head};
 use crate::volume::Staged;
@@ -29,8 +32,7 @@ struct New<'a> {
     name: Option<&'a str>,
     spec: &'a Spec,
     links: &'a [String],
-    /// The directory of the build that the container belongs to, if any.
-    builder: Option<&'a str>,
+    made_for: MadeFor<'a>,
 }
 
 /// A container that is stored.
@@ -54,6 +56,7 @@ pub(crate) struct Creator {
     pub(super) host: Arc<cgroup::HostFacts>,
     pub(super) images: Arc<Images>,
     pub(super) options: Arc<Options>,
+    pub(super) plugins: Arc<Plugins>,
     /// The engine's own lease.
     pub(super) lease: Option<String>,
 }
@@ -61,19 +64,22 @@ pub(crate) struct Creator {
 impl Creator {
     /// Creates a container; `name` absent: one is made up.
     pub(crate) fn create(&self, name: Option<&str>, body: &CreateBody) -> Result<Created> {
-        self.create_for(name, body, None)
+        self.create_for(name, body, MadeFor::User)
     }
 
-    /// Creates a container. `builder` names the directory of a build: such a container is removed with the build, and
-    /// is not flushed.
-    pub(super) fn create_for(&self, name: Option<&str>, body: &CreateBody, builder: Option<&str>) -> Result<Created> {
+    /// Creates the container that runs a plugin; the image of `body` is hidden.
+    pub(crate) fn create_of_plugin(&self, name: &str, body: &CreateBody, plugin: &str) -> Result<Created> {
+        self.create_for(Some(name), body, MadeFor::Plugin(plugin))
+    }
+
+    pub(super) fn create_for(&self, name: Option<&str>, body: &CreateBody, made_for: MadeFor<'_>) -> Result<Created> {
         let name = name.filter(|name| !name.is_empty()).map(check_name).transpose()?;
         let id = new_id()?;
-        let (mut spec, warnings) = self.resolve_new(&id, body)?;
+        let (mut spec, warnings) = self.resolve_new(&id, body, made_for)?;
         name.map_or(Ok(()), |name| self.finder.free_name(name))?;
         let mut volumes = self.mounts.stage_volumes(&mut spec)?;
         let links = body.host_config.links.as_deref().unwrap_or_default();
-        let new = New { id: &id, name, spec: &spec, links, builder };
+        let new = New { id: &id, name, spec: &spec, links, made_for };
         let making = self.register.states.locks.making(&id)?;
         let made = self.make_files(&new).and_then(|()| self.store_new(&new, &mut volumes));
         drop(making);
@@ -85,7 +91,7 @@ impl Creator {
     }
 
     /// The spec of the container `id` for a request, and warnings for the client. Makes nothing yet.
-    fn resolve_new(&self, id: &str, body: &CreateBody) -> Result<(Spec, Vec<String>)> {
+    fn resolve_new(&self, id: &str, body: &CreateBody, made_for: MadeFor<'_>) -> Result<(Spec, Vec<String>)> {
         let defaults = self.defaults();
         let checked = spec::validate(body, &defaults)?;
         super::links::check(body)?;
@@ -93,6 +99,8 @@ impl Creator {
         let (image_id, view) = match body.config.image.as_str() {
             // Only the engine's own files, as for a build's first step on `scratch`.
             "" => Default::default(),
+            // The configuration of a plugin's files is the plugin's, and says nothing to a container.
+            image if matches!(made_for, MadeFor::Plugin(_)) => (image.to_owned(), Default::default()),
             image => self.images.catalog.config(image)?,
         };
         let image = ImageView { id: image_id, architecture: view.architecture, config: view.config };
@@ -102,7 +110,11 @@ impl Creator {
         if self.images.catalog.asks_for_rights(&spec.image_id)? {
             spec.host_config = spec.host_config.changed(|host| host.privileged = true)?;
         }
+        if let MadeFor::Plugin(plugin) = made_for {
+            spec.plugin = Some(plugin.to_owned());
+        }
         self.check_owners(&mut spec)?;
+        self.mounts.find_images(&mut spec)?;
         self.register.leases.reader(spec.lease.as_ref())?;
         Ok((spec, warnings))
     }
@@ -112,7 +124,10 @@ impl Creator {
         self.places.make_dirs(new.id)?;
         self.storage.bound_storage(new.id, new.spec)?;
         // Containers of builds get their working directory by WORKDIR.
-        if new.builder.is_none() { self.make_working_dir(new.id, new.spec) } else { Ok(()) }
+        match new.made_for {
+            MadeFor::Build(_) => Ok(()),
+            MadeFor::User | MadeFor::Plugin(_) => self.make_working_dir(new.id, new.spec),
+        }
     }
 
     /// Removes the directories of a container that was not created.
@@ -123,15 +138,16 @@ impl Creator {
         self.storage.free_storage(project);
     }
 
-    /// Stores a new container, as durably as `builder` and the engine's options require.
+    /// Stores a new container, as durably as its maker and the engine's options require.
     fn store_new(&self, new: &New<'_>, volumes: &mut [Staged<'_>]) -> Result<Inserted> {
         let text = written(new.spec)?;
         // Without volumes only a row must be undone. Then the flush is awaited outside of the database's lock, together
         // with other creates.
         let alone = volumes.is_empty();
-        let flush = if alone || new.builder.is_some() { Flush::Lazy } else { Flush::Durable };
+        let is_of_build = matches!(new.made_for, MadeFor::Build(_));
+        let flush = if alone || is_of_build { Flush::Lazy } else { Flush::Durable };
         let inserted = self.register.db.write(flush, |tx| self.insert(tx, new, text, volumes))?;
-        if alone && new.builder.is_none() {
+        if alone && !is_of_build {
             self.register.db.wait_durable().inspect_err(|_| {
                 // No client has seen the container.
                 let _ = self.register.db.write_to_free(Flush::Lazy, |tx| super::remove::forget_row(tx, new.id));
@@ -159,16 +175,22 @@ impl Creator {
             Some(labels) => written(&spec.clone().with_labels(labels))?,
         };
         // Checked again in the transaction: from here on the container keeps its image.
-        if !spec.image_id.is_empty() && !self.images.catalog.is_there(tx, &spec.image_id)? {
+        let is_hidden = matches!(new.made_for, MadeFor::Plugin(_));
+        if !spec.image_id.is_empty() && !is_hidden && !self.images.catalog.is_there(tx, &spec.image_id)? {
             return Err(Error::not_found(format!("No such image: {}", spec.image_name)));
         }
         let (slot, busy) = self.free_slot(tx)?;
         let (image_id, error) = (spec.image_id.clone(), String::new());
         let row = ContainerRow { id: id.to_owned(), slot, name, created_ns: now_ns(), image_id, error };
         table::insert(tx, &row, text)?;
+        self.mounts.take_images(tx, id, spec)?;
         labels.map_or(Ok(()), |labels| self.labels.keep_level(tx, id, &labels))?;
         self.links.add_links(tx, id, new.links, spec)?;
-        new.builder.map_or(Ok(()), |builder| table::set_builder(tx, id, builder))?;
+        match new.made_for {
+            MadeFor::User => {}
+            MadeFor::Build(builder) => table::set_builder(tx, id, builder)?,
+            MadeFor::Plugin(plugin) => plugins::set_container(tx, plugin, id)?,
+        }
         let volumes = self.mounts.take_volumes(tx, id, volumes)?;
         // In the transaction, so that no start sees the record of the slot's last owner.
         self.register.states.clear(slot)?;
@@ -257,6 +279,7 @@ impl Creator {
             apparmor: apparmor::for_containers(self.options.apparmor.as_deref()).map(str::to_owned),
             selinux: self.labels.are_labelled(),
             lease: self.lease.clone(),
+            plugins: Plugins::clone(&self.plugins),
             host: cgroup::HostFacts::clone(&self.host),
         }
     }
@@ -268,6 +291,7 @@ impl Creator {
             return Ok(());
         }
         let mut changed = self.resolve_changed(&found, host_config)?;
+        self.mounts.find_images(&mut changed)?;
         let mut volumes = self.mounts.stage_volumes(&mut changed)?;
         self.storage.rebound_storage(&found.row.id, &found.spec, &changed)?;
         keep_decided(&mut changed, &found.spec);
@@ -275,6 +299,8 @@ impl Creator {
         let new = self.register.db.write(Flush::Durable, |tx| {
             table::set_spec(tx, &found.row.id, &text)?;
             crate::store::volumes::clear_uses(tx, &found.row.id)?;
+            crate::store::image_mounts::clear(tx, &found.row.id)?;
+            self.mounts.take_images(tx, &found.row.id, &changed)?;
             if host_config.links.is_some() {
                 crate::store::links::clear(tx, &found.row.id)?;
             }

@@ -35,7 +35,7 @@ impl ExecRecords {
         let known = id.len() == 64 && id.bytes().all(|b| b.is_ascii_hexdigit());
         let text = known.then(|| std::fs::read(self.exec_path(id)).ok()).flatten();
         let text = text.ok_or_else(|| Error::not_found(format!("No such exec instance: {id}")))?;
-        serde_json::from_slice(&text).map_err(|e| Error::corrupt(format!("exec instance {id}: {e}")))
+        crate::document::read(&text).map_err(|e| Error::corrupt(format!("exec instance {id}: {e}")))
     }
 
     /// The configuration of an exec instance.

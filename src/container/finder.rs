@@ -34,7 +34,7 @@ impl Finder {
     /// Like [`Self::find`], also if the container's stored document is damaged.
     pub(super) fn find_any(&self, reference: &str) -> Result<Snapshot> {
         let found = self.find_with_end(reference)?;
-        match self.is_gone_by_now(&found) {
+        match is_hidden(&found, reference) || self.is_gone_by_now(&found) {
             true => Err(no_such(reference)),
             false => Ok(found),
         }
@@ -78,6 +78,9 @@ impl Finder {
         let busy = self.register.states.locks.busy(row.slot, &row.id, op)?;
         let stored = self.register.db.read(|tx| table::by_id(tx, &row.id, &mut self.register.stored()))?;
         let mut found = self.register.snapshot(stored.ok_or_else(|| no_such(reference))?)?;
+        if is_hidden(&found, reference) {
+            return Err(no_such(reference));
+        }
         let until = Instant::now() + start::HANDOVER;
         while self.register.is_arriving(&found)? && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
@@ -89,4 +92,9 @@ impl Finder {
         }
         Ok((busy, found))
     }
+}
+
+/// Whether a name or the beginning of an id leads to the container of a plugin: only the engine, which knows the whole id, finds it.
+fn is_hidden(found: &Snapshot, reference: &str) -> bool {
+    found.spec.plugin.is_some() && found.row.id != reference
 }

@@ -3,6 +3,7 @@
 use super::spec::{self, Defaults, ImageView, Spec};
 use crate::launch::cgroup::HostFacts;
 use crate::model::{ContainerConfig, CreateBody, StringMap};
+use crate::plugin::Plugins;
 
 /// A body gives an error, or a spec. The spec must read back unchanged after it was stored, and all values that a start
 /// needs must follow from it.
@@ -19,6 +20,7 @@ pub(crate) fn create(data: &[u8]) {
         apparmor: None,
         selinux: false,
         lease: None,
+        plugins: Plugins::new(&[]),
     };
     let config = ContainerConfig { cmd: Some(vec!["sh".into()]), ..ContainerConfig::default() };
     let image = ImageView { id: format!("sha256:{}", "0".repeat(64)), architecture: "amd64".into(), config };

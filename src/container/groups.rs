@@ -53,7 +53,7 @@ impl Groups {
         }
         let path = self.devices_file(found);
         match read_bounded(&path, DEVICES_BYTES)? {
-            Some(text) => serde_json::from_slice(&text).map_err(|e| Error::corrupt(format!("{}: {e}", path.display()))),
+            Some(text) => crate::document::read(&text).map_err(|e| Error::corrupt(format!("{}: {e}", path.display()))),
             None => cdi::resolve(requests, &self.cdi_dirs),
         }
     }

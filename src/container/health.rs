@@ -4,7 +4,7 @@ use super::text::{Health as Status, format_time};
 use super::{Snapshot, Views, failure, spec};
 
 use crate::launch::plan;
-use crate::model::{Health, HealthResult};
+use crate::model::{Health, HealthResult, HealthSummary};
 use coracle_monitor::wire::{self, *};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -102,6 +102,13 @@ fn word(status: Status) -> &'static str {
         Status::Healthy => "healthy",
         Status::Unhealthy => "unhealthy",
     }
+}
+
+/// `Health` of a list item.
+pub(super) fn summary(found: &Snapshot) -> HealthSummary {
+    let status = status(found);
+    let streak = if status == Status::None { 0 } else { found.now.state.failing_streak };
+    HealthSummary { status: word(status).into(), failing_streak: streak }
 }
 
 /// A duration as Go spells it, in milliseconds: `1m30s`, `1.5s`, `20ms`.

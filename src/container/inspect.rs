@@ -89,9 +89,13 @@ impl Views {
             labels: spec.config.labels.clone(),
             state: state_text(&view.state).into(),
             status: status_text(&view.state, listing.now) + damage_text(spec),
-            host_config: SummaryHostConfig { network_mode: spec.host_config.network_mode.clone() },
+            host_config: SummaryHostConfig {
+                network_mode: spec.host_config.network_mode.clone(),
+                annotations: spec.host_config.annotations.clone(),
+            },
             network_settings: SummaryNetworks { networks: in_list(network::networks(found, listing.networks)) },
             mounts: spec::mount_points(spec),
+            health: Some(super::health::summary(found)),
         })
     }
 
@@ -124,7 +128,7 @@ impl Views {
             restart_count: i64::from(found.now.state.restarts),
             driver: "overlay2".into(),
             exec_ids: (!execs.is_empty()).then_some(execs),
-            host_config: HostConfig { links: self.links.link_texts(&row.id)?, ..HostConfig::clone(&spec.host_config) },
+            host_config: self.shown_host_config(&found)?,
             graph_driver: GraphDriver { name: "overlay2".into(), data: self.graph_data(&found) },
             size_rw: sizes.map(|(rw, _)| rw),
             size_root_fs: sizes.map(|(_, all)| all),
@@ -135,6 +139,15 @@ impl Views {
             process_label: spec.process_label.clone(),
             mount_label: spec.mount_label.clone(),
         })
+    }
+
+    /// The host configuration with its links, and with the members that inspect always has.
+    fn shown_host_config(&self, found: &Snapshot) -> Result<HostConfig> {
+        let mut host = HostConfig::clone(&found.spec.host_config);
+        host.links = self.links.link_texts(&found.row.id)?;
+        host.resources.disk_quota.get_or_insert(0);
+        host.resources.kernel_memory.get_or_insert(0);
+        Ok(host)
     }
 
     fn graph_data(&self, found: &Snapshot) -> Option<StringMap> {

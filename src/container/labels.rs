@@ -4,6 +4,7 @@
 use super::spec::{self, DecidedHost, Mount, MountKind, Owner, Spec};
 use super::{Places, Snapshot};
 use crate::error::{Error, Result};
+use crate::kernel::mount::Below;
 use crate::kernel::tree;
 use crate::launch::selinux::{self, Context, LabelRequest, Labels, relabel};
 use crate::store::levels;
@@ -167,6 +168,11 @@ impl Labelling {
                     return Ok(());
                 }
                 relabel::tree(source.as_fd(), label, how != Sharing::Unsaid)
+            }
+            Source::Directory { path, below, .. } if !below.is_empty() && how != Sharing::Unsaid => {
+                // A plugin may write there: it must not lead the engine to other files.
+                let source = Below { path: below, no_links: true }.open(&path, libc::O_PATH)?;
+                relabel::tree(source.as_fd(), label, true)
             }
             Source::Directory { path, .. } if how != Sharing::Unsaid => self.relabel_bind(&path, label, false),
             source if source.is_shared() && how == Sharing::Private => {

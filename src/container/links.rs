@@ -7,6 +7,7 @@ use super::{Finder, Register, Snapshot};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::CreateBody;
 use crate::network::{Networks, parse_port};
+use crate::order::Order as _;
 use crate::store::containers;
 use crate::store::links as table;
 use rusqlite::Transaction;
@@ -40,7 +41,7 @@ impl Seen {
         let exposed = self.child.config.exposed_ports.iter();
         let read = exposed.filter_map(|text| parse_port(&text).ok());
         let mut ports: Vec<(u16, &'static str)> = read.map(|(port, protocol)| (port, protocol.name())).collect();
-        ports.sort_by_key(|(port, protocol)| (*port, *protocol != "tcp"));
+        ports.order_by_key(|(port, protocol)| (*port, *protocol != "tcp"));
         ports
     }
 

@@ -3,6 +3,7 @@
 use super::text::{Health, StateView, state_text};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{ListContainers, MountPoint, PortList, PortSummary, StringMap};
+use crate::order::Order as _;
 use regex_lite::Regex;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -57,7 +58,7 @@ pub(crate) fn select<'a>(
 ) -> Result<Vec<&'a ContainerView>> {
     let filter = Filter::new(all, query, descendants)?;
     let mut chosen: Vec<&ContainerView> = all.iter().collect();
-    chosen.sort_by(|a, b| (b.created_ns, &b.id).cmp(&(a.created_ns, &a.id)));
+    chosen.order_by(|a, b| (b.created_ns, &b.id).cmp(&(a.created_ns, &a.id)));
     if let Some(before) = &filter.before {
         chosen = chosen.into_iter().skip_while(|view| view.id != *before).skip(1).collect();
     }

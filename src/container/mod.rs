@@ -28,11 +28,13 @@ pub(crate) mod fuzz;
 mod groups;
 mod health;
 mod host_files;
+mod image_mounts;
 mod inspect;
 mod labels;
 mod lease;
 mod links;
 pub(crate) mod list;
+mod made_for;
 mod monitors;
 pub(crate) mod names;
 mod network;
@@ -43,11 +45,13 @@ mod recover;
 mod register;
 mod removal;
 mod remove;
+mod shipping;
 pub(crate) mod spec;
 mod spec_cache;
 mod start;
 mod state;
 mod stats;
+mod step_mounts;
 mod stop;
 mod storage;
 pub(crate) mod text;
@@ -65,11 +69,13 @@ pub use attach::Io;
 pub(crate) use attach::{Connected, Ends, Parked, check_direct, no_terminal};
 pub(crate) use auto_remove::Fate;
 use build::BuildSteps;
+pub(crate) use build::STEP_ATTRIBUTES;
 use confinement::Confinement;
 use copy::Copies;
 pub(crate) use copy::{CopiedFiles, copy_place};
 use crashes::Crashes;
 use create::Creator;
+pub(crate) use delivery::sums as delivery_sums;
 use exec::Execs;
 pub(crate) use exec::RunningExec;
 use exec_records::ExecRecords;
@@ -92,12 +98,14 @@ use register::Register;
 use removal::Removals;
 use remove::Remover;
 pub(crate) use remove::forget_row;
+use shipping::Shipping;
 #[cfg(feature = "bundle")]
 pub(crate) use spec::rlimit;
 use start::Starter;
 pub(crate) use start::window;
 use stats::Sampler;
 pub use stats::StatsStream;
+pub(crate) use step_mounts::{StepExtras, StepMount, Stub, check_mounts};
 use stop::Stopper;
 pub(crate) use stop::{PendingStop, StopStep};
 use storage::Storage;
@@ -116,6 +124,7 @@ use crate::launch::seccomp::DefaultFilters;
 use crate::launch::selinux;
 use crate::network::{Networks, PREDEFINED};
 use crate::options::Options;
+use crate::plugin::Plugins;
 use crate::store::containers::ContainerRow;
 use crate::store::identity::Claim;
 use crate::store::states::{Now, States};
@@ -133,6 +142,7 @@ pub(crate) struct Shared {
     pub images: Arc<Images>,
     pub journal: Arc<Journal>,
     pub volumes: Arc<Volumes>,
+    pub plugins: Arc<Plugins>,
 }
 
 /// All containers of a root: the groups of methods that the engine calls. Each group has the handles that it needs, and
@@ -163,6 +173,7 @@ pub(crate) struct Containers {
     /// Directories that could not be removed.
     pub(crate) leftovers: Arc<Leftovers>,
     pub(crate) networks: Arc<Networks>,
+    pub(crate) shipping: Arc<Shipping>,
     options: Arc<Options>,
 }
 
@@ -197,8 +208,8 @@ impl Containers {
         options: Options,
         shared: Shared,
         lease: Option<String>,
-    ) -> Result<Containers> {
-        let Shared { db, images, journal, volumes } = shared;
+    ) -> Result<(Containers, Vec<String>)> {
+        let Shared { db, images, journal, volumes, plugins } = shared;
         let run = &claim.run;
         for dir in [root.join("containers"), run.join("c"), run.join("x")] {
             dirs::make(&dir)?;
@@ -207,7 +218,7 @@ impl Containers {
         let leases = Leases::open(run)?;
         let states = Arc::new(States::open(&root, run)?);
         let stored = (db.clone(), states.clone(), journal.clone());
-        let networks = Arc::new(Networks::open(stored, &root, &claim, &options));
+        let networks = Arc::new(Networks::open(stored, &root, &claim, &options, plugins.clone()));
         let hierarchies = Hierarchies::detect()?;
         let host = Arc::new(cgroup::HostFacts::probe(&hierarchies));
         let policy = options.selinux.then(selinux::Policy::read).transpose()?;
@@ -233,11 +244,14 @@ impl Containers {
         let files = group!(Files = places register monitors finder freezer confinement mounts images options volumes);
         let links = group!(Links = register finder networks);
         let host_files = group!(HostFiles = places register finder links networks);
-        let planner = group!(Planner = places register groups finder labels confinement mounts links host networks);
+        let planner =
+            group!(Planner = places register groups finder labels confinement mounts links host networks options);
         let execs = group!(Execs = register monitors exec_records finder planner; swept: Mutex::default());
+        let shipping = Arc::new(Shipping::new(&places, options.ship_logs)?);
         let starter = group!(Starter = places register monitors crashes finder labels confinement mounts links
-            host_files planner groups networks options; program);
-        let creator = group!(Creator = places register storage finder labels mounts links host images options; lease);
+            host_files planner groups networks options plugins shipping; program);
+        let creator =
+            group!(Creator = places register storage finder labels mounts links host images options plugins; lease);
         let updater = group!(Updater = register monitors groups finder host);
         let stopper = group!(Stopper = register monitors finder starter networks);
         let connections = group!(Connections = register monitors finder host_files planner networks);
@@ -251,8 +265,8 @@ impl Containers {
         let sampler = group!(Sampler = groups finder);
         let recovery = group!(Recovery = places register removals finder starter connections build_steps
             networks options);
-        recovery.recover()?;
-        Ok(Containers {
+        let wanted = recovery.recover()?;
+        let containers = Containers {
             places,
             register,
             finder,
@@ -277,8 +291,10 @@ impl Containers {
             recovery,
             leftovers,
             networks,
+            shipping,
             options,
-        })
+        };
+        Ok((containers, wanted))
     }
 
     /// Removes the files of the root, if no other program uses it and it holds nothing; returns whether it did.

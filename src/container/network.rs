@@ -12,6 +12,7 @@ use crate::network::{
     PortReservation, Published, Script, check_settings, key,
 };
 use crate::op::Op;
+use crate::order::Order as _;
 use coracle_monitor::call::Call;
 use rusqlite::Transaction;
 use sha2::{Digest, Sha256};
@@ -82,7 +83,7 @@ pub(super) fn endpoint_requests(spec: &Spec) -> Vec<EndpointRequest> {
         .map(|(network, settings)| EndpointRequest { network: network.clone(), settings: settings.clone() })
         .collect();
     let first = spec.host_config.modes().network.network();
-    requests.sort_by_key(|want| (want.network != "bridge", Some(want.network.as_str()) != first));
+    requests.order_by_key(|want| (want.network != "bridge", Some(want.network.as_str()) != first));
     requests
 }
 

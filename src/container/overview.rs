@@ -27,11 +27,12 @@ impl Views {
         let worth = |all: &Overview| all.rows.len() <= spec_cache::MOST && all.networks.ports() <= MOST_PORTS;
         self.overview.read(&self.register.db, worth, |tx| {
             let mut damaged = Vec::new();
-            let rows = table::each(tx, |row, text| {
+            let mut rows = table::each(tx, |row, text| {
                 let spec = self.register.spec_of(&row, text)?;
                 damaged.extend((!spec.is_whole()).then(|| spec.damage.clone()));
                 Ok((Arc::new(row), spec))
             })?;
+            rows.retain(|(_, spec)| spec.plugin.is_none());
             self.register.specs.keep_only(rows.iter().map(|(row, _)| row.id.as_str()));
             Ok(Overview { rows, damaged, networks: View::of_all(tx)?, links: links::all(tx)? })
         })

@@ -7,7 +7,7 @@ use crate::image::Images;
 use crate::kernel::{mount, tree};
 use crate::store::identity::Claim;
 use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -98,6 +98,21 @@ impl Places {
             0 => tree::open_dir(&empty),
             _ => mount::overlay(&lower, None, READ_ATTRIBUTES),
         }
+    }
+
+    /// The files of an image as a mount that is nowhere yet; without an image an empty directory. `label`: the one SELinux label
+    /// of all files, absent: their own.
+    pub(super) fn image_mount(&self, image: Option<&str>, label: Option<&str>, attributes: u64) -> Result<OwnedFd> {
+        let layers = image.map_or(Ok(Vec::new()), |image| self.images.catalog.rootfs(image))?;
+        let empty = self.empty()?;
+        if layers.is_empty() {
+            let mounted = mount::copy_of(None, &empty, false)?;
+            mount::set_private(mounted.as_fd(), attributes, false)?;
+            return Ok(mounted);
+        }
+        // A read-only overlay needs two different directories.
+        let lower: Vec<&Path> = layers.iter().map(|layer| layer.as_path()).chain([empty.as_path()]).collect();
+        mount::overlay_labelled(&lower, label, attributes)
     }
 
     /// The run directory.

@@ -8,12 +8,14 @@ use super::spec::{
 };
 use super::{Confinement, Finder, Groups, Labelling, Links, Places, Register, Snapshot, VolumeMounts, dirs};
 use crate::error::{Error, Result};
+use crate::kernel::mount::Below;
 use crate::kernel::{probe, process};
 use crate::launch::plan::{self, Log, Mount, Namespace, Program, Rlimit};
 use crate::launch::step::Step;
 use crate::launch::{capability, cdi, cgroup, devices};
 use crate::model::{ExecConfig, HostConfig, StringMap};
 use crate::network::{self, Networks};
+use crate::options::{Options, ShipLogs};
 use crate::store::containers as table;
 use crate::walls::Wall;
 use coracle_monitor::wire::*;
@@ -80,6 +82,7 @@ pub(crate) struct Planner {
     pub(super) links: Arc<Links>,
     pub(super) host: Arc<cgroup::HostFacts>,
     pub(super) networks: Arc<Networks>,
+    pub(super) options: Arc<Options>,
 }
 
 impl Planner {
@@ -316,7 +319,7 @@ impl Planner {
                 cwd_is_there: false,
             },
             hostname,
-            log: log(found)?,
+            log: log(found, self.options.ship_logs != ShipLogs::None)?,
             restart: policy_words(spec),
             health: self.health_plan(found)?,
         })
@@ -348,7 +351,7 @@ impl Planner {
                 make_source: false,
                 read_only_below: false,
                 own_ids: true,
-                part: String::new(),
+                part: Below::default(),
             })
             .collect();
         // A mount on the directory of a file is made before the file's own mount.
@@ -370,7 +373,7 @@ impl Planner {
                 make_source: false,
                 read_only_below: false,
                 own_ids: true,
-                part: String::new(),
+                part: Below::default(),
             });
         }
         for mount in below {
@@ -382,7 +385,9 @@ impl Planner {
     pub(super) fn mount(&self, found: &Snapshot, mount: spec::Mount) -> Result<Mount> {
         match mount.kind {
             MountKind::Volume => self.mounts.volume_mount(found, mount),
-            _ => Ok(plan_mount(mount, self.labels.mount_label(&found.spec))),
+            MountKind::Image => self.mounts.image_mount(found, mount),
+            MountKind::Bind => Ok(bind_mount(mount)),
+            MountKind::Tmpfs => Ok(tmpfs_mount(mount, self.labels.mount_label(&found.spec))),
         }
     }
 
@@ -455,43 +460,40 @@ impl Planner {
     }
 }
 
-fn plan_mount(mount: spec::Mount, label: &str) -> Mount {
-    match mount.kind {
-        MountKind::Bind | MountKind::Volume => Mount::Bind {
-            source: PathBuf::from(mount.source),
-            target: mount.target,
-            attributes: mount.flags,
-            propagation: match mount.propagation {
-                Propagation::Private => libc::MS_PRIVATE,
-                Propagation::Shared => libc::MS_SHARED,
-                Propagation::Slave => libc::MS_SLAVE,
-                Propagation::Unbindable => libc::MS_UNBINDABLE,
-            },
-            propagate_below: mount.recursive,
-            recursive: !mount.top_only,
-            make_source: !mount.long || mount.make_source,
-            read_only_below: mount.read_only && mount.read_only_below == Some(true),
-            own_ids: false,
-            part: String::new(),
+fn bind_mount(mount: spec::Mount) -> Mount {
+    Mount::Bind {
+        source: PathBuf::from(mount.source),
+        target: mount.target,
+        attributes: mount.flags,
+        propagation: match mount.propagation {
+            Propagation::Private => libc::MS_PRIVATE,
+            Propagation::Shared => libc::MS_SHARED,
+            Propagation::Slave => libc::MS_SLAVE,
+            Propagation::Unbindable => libc::MS_UNBINDABLE,
         },
-        MountKind::Tmpfs => {
-            let options = mount.options.split(',').filter(|option| !option.is_empty());
-            let pair = |option: &str| {
-                let (key, value) = option.split_once('=').unwrap_or((option, ""));
-                (key.to_owned(), value.to_owned())
-            };
-            Mount::FileSystem {
-                kind: "tmpfs".into(),
-                source: "tmpfs".into(),
-                target: mount.target,
-                attributes: mount.flags,
-                propagation: 0,
-                options: options
-                    .map(pair)
-                    .chain((!label.is_empty()).then(|| ("context".to_owned(), label.to_owned())))
-                    .collect(),
-            }
-        }
+        propagate_below: mount.recursive,
+        recursive: !mount.top_only,
+        make_source: !mount.long || mount.make_source,
+        read_only_below: mount.read_only && mount.read_only_below == Some(true),
+        own_ids: false,
+        part: Below::default(),
+    }
+}
+
+fn tmpfs_mount(mount: spec::Mount, label: &str) -> Mount {
+    let options = mount.options.split(',').filter(|option| !option.is_empty());
+    let pair = |option: &str| {
+        let (key, value) = option.split_once('=').unwrap_or((option, ""));
+        (key.to_owned(), value.to_owned())
+    };
+    let label = (!label.is_empty()).then(|| ("context".to_owned(), label.to_owned()));
+    Mount::FileSystem {
+        kind: "tmpfs".into(),
+        source: "tmpfs".into(),
+        target: mount.target,
+        attributes: mount.flags,
+        propagation: 0,
+        options: options.map(pair).chain(label).collect(),
     }
 }
 
@@ -521,8 +523,9 @@ fn rlimits(host: &HostConfig) -> Result<Vec<Rlimit>> {
     Ok(limits.into_iter().map(|l| Rlimit { resource: l.resource, soft: l.soft, hard: l.hard }).collect())
 }
 
-/// The log in the form of the plan.
-fn log(found: &Snapshot) -> Result<Option<Log>> {
+/// The log in the form of the plan. `ships`: this program delivers logs, so a log that waits for its delivery waits for a
+/// program that is there.
+fn log(found: &Snapshot, ships: bool) -> Result<Option<Log>> {
     let (row, spec) = (&found.row, &found.spec);
     let (max_size, max_file, compress, attributes) = match *spec.host_config.log() {
         LogDriver::None => return Ok(None),
@@ -540,7 +543,9 @@ fn log(found: &Snapshot) -> Result<Option<Log>> {
             .map(|text| format!("\"attrs\":{text},"))
             .map_err(|e| Error::internal(format!("write log attributes: {e}")))?,
     };
-    Ok(Some(Log { name: dirs::log_name(found), attributes, max_size, max_file, compress }))
+    let waits = ships && matches!(spec.host_config.log(), LogDriver::Delivered { blocking: true, .. });
+    let cursor = if waits { super::delivery::cursor_from_container(&row.id) } else { String::new() };
+    Ok(Some(Log { name: dirs::log_name(found), attributes, max_size, max_file, compress, cursor }))
 }
 
 /// Whether the container's first process is an init. In another container's PID namespace it would not be the first.

@@ -9,9 +9,11 @@ use crate::kernel::quota;
 use crate::network::Networks;
 use crate::notes::{LogLevel, note};
 use crate::options::Options;
+use crate::plugin::MANAGED;
 use crate::store::containers as table;
 use crate::store::states::{STATE_AFTER_BOOT, STATE_MANUAL, State, id_head};
 use std::collections::HashSet;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Whether the restart policy asks for a start after a boot. Containers that a user stopped need the policy `always`.
@@ -46,15 +48,16 @@ pub(crate) struct Recovery {
 impl Recovery {
     /// Runs at every open: records the ends of containers whose monitors are gone, carries records of an earlier boot
     /// over, removes leftovers. An engine that starts containers after a boot does so once for each boot, even if other
-    /// engines opened the root before.
-    pub(super) fn recover(&self) -> Result<()> {
+    /// engines opened the root before: plugins here; the answer is the containers for [`Recovery::start_after_boot`].
+    pub(super) fn recover(&self) -> Result<Vec<String>> {
         self.sweep()?;
         self.removals.end_lost_removals()?;
         // Running containers continue. If the firewall cannot be repaired on this host, the next start reports it.
         let _ = self.networks.recovery.reconcile();
         let _ = self.connections.undo_connects();
         let starts = self.options.restart_containers;
-        let mut wanted = Vec::new();
+        // Containers need plugins, so plugins start first: also those that get a new container when the plugins are opened.
+        let (mut plugins, mut wanted) = (Vec::new(), Vec::new());
         let slots = self.register.db.read(table::slots)?;
         let states = self.register.states.glance()?;
         for (id, slot) in slots {
@@ -73,20 +76,41 @@ impl Recovery {
                 state.finished_ns = super::now_ns();
             }
             if starts && state.flags & STATE_AFTER_BOOT != 0 {
-                state.flags &= !STATE_AFTER_BOOT;
-                wanted.extend(starts_after_boot(&found).then(|| found.row.id.clone()));
+                let list = if found.spec.plugin.is_some() { &mut plugins } else { &mut wanted };
+                // A container that is to start keeps the flag until its start: an open that fails leaves the start to the next one.
+                match starts_after_boot(&found) && self.is_at_home(&found) {
+                    true => list.push(found.row.id.clone()),
+                    false => state.flags &= !STATE_AFTER_BOOT,
+                }
             }
             if found.now.stale || state != found.now.state {
                 self.register.states.write(found.row.slot, State { id: id_head(&found.row.id), ..state })?;
             }
         }
         self.build_steps.end_lost_builds()?;
-        for id in wanted {
-            note(LogLevel::Info, "container", Some(&id), || "start after the boot, by its restart policy".into());
+        self.start_after_boot(plugins);
+        Ok(wanted)
+    }
+
+    /// Starts containers that ran before the boot, each once.
+    pub(crate) fn start_after_boot(&self, ids: Vec<String>) {
+        for id in ids {
             // If a container does not start, its record keeps the reason, and the others still start.
-            let _ = self.starter.start(&id, None, (0, 0), None);
+            let _ = self.starter.start_after_boot(&id);
         }
-        Ok(())
+    }
+
+    /// Whether the container is not a plugin's that was made before the root or the run directory was moved: its mounts would be those of
+    /// another root. Such a plugin gets a new container when the plugins are opened.
+    fn is_at_home(&self, found: &Snapshot) -> bool {
+        let Some(plugin) = &found.spec.plugin else { return true };
+        let own = [self.places.root.join(MANAGED), self.places.claim.run.join(MANAGED)];
+        let short = plugin.get(..16).unwrap_or(plugin);
+        let mut engines = found.spec.mounts.iter().map(|mount| Path::new(&mount.source)).filter(|source| {
+            source.iter().any(|part| part == MANAGED)
+                && source.iter().any(|part| part.to_str().is_some_and(|part| part.starts_with(short)))
+        });
+        engines.all(|source| own.iter().any(|dir| source.starts_with(dir)))
     }
 
     /// Removes directories that belong to no container: those of interrupted creates and removals. Directories that

@@ -36,7 +36,7 @@ impl Register {
     /// How many containers there are in each state, how often restart policies started them, and how many lines their logs
     /// lost.
     pub(crate) fn tally(&self) -> Result<(BTreeMap<String, u64>, u64, u64)> {
-        let slots = self.db.read(crate::store::containers::slots)?;
+        let slots = self.db.read(crate::store::containers::visible_slots)?;
         let states = self.states.glance()?;
         let mut counts: BTreeMap<String, u64> =
             Status::ALL.iter().map(|status| (format!("{status:?}").to_lowercase(), 0)).collect();
@@ -53,7 +53,7 @@ impl Register {
     /// The numbers of running, paused and stopped containers.
     pub(crate) fn counts(&self) -> Result<(usize, usize, usize)> {
         let mut counts = (0, 0, 0);
-        for (id, slot) in self.db.read(crate::store::containers::slots)? {
+        for (id, slot) in self.db.read(crate::store::containers::visible_slots)? {
             let now = self.states.now(slot, &id)?;
             match now.state.status() {
                 Status::Paused => counts.1 += 1,
@@ -138,6 +138,9 @@ impl Register {
 
     /// Appends an event of a container. Errors: the run directory is full, even after the oldest events were dropped.
     pub(super) fn event(&self, found: &Snapshot, action: &str, extras: &[(&str, &str)]) -> Result<()> {
+        if found.spec.plugin.is_some() {
+            return Ok(());
+        }
         self.journal.append(&Self::event_of(found, action, extras)).map(|_| ())
     }
 

@@ -25,8 +25,9 @@ pub(super) const GIVEN_UP: u32 = 100;
 /// The work that remains once the row of a container is gone.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Removal {
-    /// The event of the removal.
-    destroyed: Event,
+    /// The event of the removal; the container of a plugin has none.
+    #[serde(default)]
+    destroyed: Option<Event>,
     /// The volumes to remove, if no other container uses them.
     volumes: Vec<String>,
 }
@@ -57,7 +58,8 @@ impl Removals {
     /// Plans the removal of a container; `volumes`: including its anonymous volumes.
     fn plan_removal(&self, found: &Snapshot, volumes: bool) -> Result<Removal> {
         let volumes = if volumes { self.unnamed_volumes(found)? } else { Vec::new() };
-        Ok(Removal { destroyed: Register::event_of(found, "destroy", &[]), volumes })
+        let destroyed = found.spec.plugin.is_none().then(|| Register::event_of(found, "destroy", &[]));
+        Ok(Removal { destroyed, volumes })
     }
 
     /// The anonymous volumes of a container. If its document is damaged, they are recognised by their names.
@@ -80,14 +82,14 @@ impl Removals {
     }
 
     fn remove_volume(&self, name: &str) -> Result<()> {
-        match self.volumes.remover.remove(name) {
+        match self.volumes.remover.remove(name, false) {
             Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound) => Ok(()),
             other => other,
         }
     }
 
     fn emit_removal(&self, id: &str, removal: &Removal) -> Result<()> {
-        let mut event = removal.destroyed.clone();
+        let Some(mut event) = removal.destroyed.clone() else { return Ok(()) };
         (event.time_nano, event.time) = (now_ns(), now_ns() / 1_000_000_000);
         let left = self.leftovers.said_of(&[&self.places.dir(id), &self.places.run_dir(id)]);
         event.actor.attributes.extend(left.map(|left| ("leftover".to_owned(), left)));
@@ -116,7 +118,7 @@ impl Removals {
                 self.volumes.register.event("destroy", name, &[])?;
             }
         }
-        match self.was_told("container", id)? {
+        match removal.destroyed.is_some() && self.was_told("container", id)? {
             true => self.register.db.write_to_free(Flush::Lazy, |tx| table::end(tx, id)),
             false => self.end_removal(id, removal),
         }
@@ -154,6 +156,8 @@ impl Removals {
         let row = &found.row;
         // Best effort: a plugin that is gone holds nothing for it any more.
         let _ = self.networks.remote.release(&row.id);
+        let names = super::volumes::volumes(&found.spec).map(|mount| mount.name.clone());
+        let _ = self.volumes.remote.release(&row.id, names);
         self.register.specs.forget(&row.id);
         let of_build = self.register.db.write_to_free(Flush::Lazy, |tx| {
             let of_build = containers::has_builder(tx, &row.id)?;

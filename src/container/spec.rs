@@ -29,7 +29,9 @@ pub(crate) use crate::kernel::signal::{parse_signal, signal_exists};
 pub(crate) use decided::DecidedHost;
 pub(crate) use files::{embedded_resolv_conf, hostname_file, hosts_file, resolv_conf, wants_host_gateway};
 pub(crate) use health::{HealthCheck, health_check};
-pub(crate) use log::{LogDriver, log_attributes, log_driver, log_extras, log_tag};
+pub(crate) use log::{
+    LogDriver, is_built_in, log_attributes, log_driver, log_extras, log_tag, unknown as unknown_log_driver,
+};
 pub(crate) use long_mounts::sources_are_there;
 pub(crate) use modes::{CgroupnsMode, IpcMode, Modes, NetworkMode, Owner, PidMode, UsernsMode, UtsMode};
 pub(crate) use mounts::{Mount, MountKind, Propagation, mount_points, mount_table, taken_over, volumes_from};
@@ -51,6 +53,7 @@ use crate::launch::plan;
 use crate::launch::selinux::Labels;
 use crate::model::{ContainerConfig, CreateBody, EndpointSettings, HostConfig, StringMap};
 use crate::options::UsernsRemap;
+use crate::plugin::Plugins;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -103,6 +106,9 @@ pub(crate) struct Spec {
     /// The lease with which it ends and goes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease: Option<LeaseMark>,
+    /// The plugin that the container runs: nobody else sees it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plugin: Option<String>,
 }
 
 /// The lease of a container, as its spec has it.
@@ -187,6 +193,8 @@ pub(crate) struct Defaults {
     pub selinux: bool,
     /// The lease of containers that name none.
     pub lease: Option<String>,
+    /// Plugins may be log drivers.
+    pub plugins: Plugins,
     /// The limits that the host can set: other limits are dropped with a warning.
     pub host: HostFacts,
 }
@@ -214,7 +222,7 @@ pub(crate) fn validate<'a>(request: &'a CreateBody, defaults: &'a Defaults) -> R
     security::labels_fit(&request.host_config, defaults.selinux)?;
     let modes = Modes::of(&request.host_config)?;
     users_fit(request.host_config.privileged, &modes, Users::of(modes.userns, defaults.remap))?;
-    log::effective(&request.host_config.log_config, defaults)?;
+    log::find_plugin(&log::effective(&request.host_config.log_config, defaults)?, defaults)?;
     cgroup::check(&mut request.host_config.resources.clone(), &defaults.host, RequestKind::ForNew)
         .map_err(|error| error.below("HostConfig"))?;
     mount_requests::mounts(&request.config, &request.host_config, &[])?;
@@ -263,6 +271,7 @@ pub(crate) fn resolve(
         process_label: String::new(),
         mount_label: String::new(),
         lease: defaults.lease_of(&request.config)?,
+        plugin: None,
         config,
         host_config,
     };
@@ -305,13 +314,13 @@ fn normalise(asked: &HostConfig, defaults: &Defaults) -> Result<(HostConfig, Vec
     }
     for (asked, what) in [
         (host.resources.cpu_count > 0, "CPU count. Count discarded."),
-        (host.resources.disk_quota > 0, "a disk quota. DiskQuota discarded."),
+        (host.resources.disk_quota > Some(0), "a disk quota. DiskQuota discarded."),
     ] {
         if asked {
             warnings.push(format!("linux does not support {what}"));
         }
     }
-    (host.resources.cpu_count, host.resources.disk_quota) = (0, 0);
+    (host.resources.cpu_count, host.resources.disk_quota) = (0, None);
     if !host.lxc_conf.is_empty() {
         host.lxc_conf.clear();
         warnings.push("The lxc execution driver is not supported. LxcConf discarded.".into());

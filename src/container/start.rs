@@ -7,9 +7,10 @@ use super::network::{Mode, mode};
 use super::planner::{INIT, has_init};
 use super::spec::{self, Spec, Users};
 use super::state::{Verb, Way, decide};
+use super::step_mounts::StepExtras;
 use super::{
-    Confinement, Crashes, Finder, Groups, HostFiles, Labelling, Links, Monitors, Places, Planner, Register, Snapshot,
-    VolumeMounts, delivery, dirs,
+    Confinement, Crashes, Finder, Groups, HostFiles, Labelling, Links, Monitors, Places, Planner, Register, Shipping,
+    Snapshot, VolumeMounts, delivery, dirs,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{probe, process};
@@ -22,7 +23,8 @@ use crate::notes::{LogLevel, note, note_since};
 use crate::op::Changed;
 use crate::op::{Op, Ready, wait_fd};
 use crate::options::Options;
-use crate::store::states::{State, id_head};
+use crate::plugin::Plugins;
+use crate::store::states::{STATE_AFTER_BOOT, State, id_head};
 use crate::store::{Flush, containers as table};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -30,6 +32,15 @@ use std::time::{Duration, Instant};
 
 /// How long a start waits for a monitor that has recorded its container's end and is about to exit.
 pub(super) const HANDOVER: Duration = Duration::from_secs(5);
+
+/// The requests of one start.
+pub(super) struct Begin {
+    /// The session that is attached before the process runs.
+    pub(super) session: Option<Streams>,
+    /// Rows and columns of the terminal.
+    pub(super) size: (u16, u16),
+    pub(super) step: StepExtras,
+}
 
 /// Starts containers.
 pub(crate) struct Starter {
@@ -48,6 +59,8 @@ pub(crate) struct Starter {
     pub(super) groups: Arc<Groups>,
     pub(super) networks: Arc<Networks>,
     pub(super) options: Arc<Options>,
+    pub(super) shipping: Arc<Shipping>,
+    pub(super) plugins: Arc<Plugins>,
 }
 
 impl Starter {
@@ -59,14 +72,19 @@ impl Starter {
         size: (u16, u16),
         op: Option<&Op>,
     ) -> Result<(Changed, Snapshot)> {
+        self.start_with(reference, Begin { session, size, step: StepExtras::default() }, op)
+    }
+
+    /// As [`Starter::start`], of a step of a build, which has more than its container's spec says.
+    pub(super) fn start_with(&self, reference: &str, begin: Begin, op: Option<&Op>) -> Result<(Changed, Snapshot)> {
         let (busy, found) = self.finder.lock(reference, op)?;
         if decide(Verb::Start, &found)? == Way::Nothing {
             return Ok((Changed::No, found));
         }
-        if session.is_some() {
+        if begin.session.is_some() {
             self.register.event(&found, "attach", &[])?;
         }
-        let started = self.start_taken(&found, session, size);
+        let started = self.start_taken(&found, begin);
         drop(busy);
         if started.is_err() && found.spec.host_config.auto_remove {
             // A failed start counts as an end. The next look removes the container otherwise.
@@ -75,11 +93,31 @@ impl Starter {
         started.map(|()| (Changed::Yes, found))
     }
 
+    /// Starts a container that waits for its start after a boot. Its flag goes first, under the container's lock: an engine that opens
+    /// the root beside this one, and the next open, find the start done, however it ends.
+    pub(super) fn start_after_boot(&self, id: &str) -> Result<()> {
+        let (_busy, mut found) = self.finder.lock(id, None)?;
+        if found.now.state.flags & STATE_AFTER_BOOT == 0 {
+            return Ok(());
+        }
+        found.now.state.flags &= !STATE_AFTER_BOOT;
+        let state = State { id: id_head(&found.row.id), ..found.now.state };
+        self.register.states.write(found.row.slot, state)?;
+        if decide(Verb::Start, &found)? == Way::Nothing {
+            return Ok(());
+        }
+        note(LogLevel::Info, "container", Some(id), || "start after the boot, by its restart policy".into());
+        self.start_taken(&found, Begin { session: None, size: (0, 0), step: StepExtras::default() })
+    }
+
     /// Starts a stopped container whose lock is held.
-    fn start_taken(&self, found: &Snapshot, session: Option<Streams>, size: (u16, u16)) -> Result<()> {
-        let started = self.try_start(found, session, size);
+    fn start_taken(&self, found: &Snapshot, begin: Begin) -> Result<()> {
+        let started = self.try_start(found, begin);
         match started {
-            Ok(()) => self.register.set_error(found, ""),
+            Ok(()) => {
+                self.shipping.after_start(found);
+                self.register.set_error(found, "")
+            }
             Err(StartFailure { error, exit_code: code, failure }) => {
                 // The end of their streams shows waiting clients that the start failed.
                 let _ = parked_sessions(&self.places, &found.row.id);
@@ -93,12 +131,7 @@ impl Starter {
         }
     }
 
-    fn try_start(
-        &self,
-        found: &Snapshot,
-        session: Option<Streams>,
-        (rows, cols): (u16, u16),
-    ) -> std::result::Result<(), StartFailure> {
+    fn try_start(&self, found: &Snapshot, begin: Begin) -> std::result::Result<(), StartFailure> {
         let lock = self.monitors.lock_alive(found)?;
         self.register.leases.reader(found.spec.lease.as_ref())?;
         let found = &self.decide(found)?;
@@ -109,7 +142,7 @@ impl Starter {
         let mut networks = self.join_networks(found)?;
         let id = Some(found.row.id.as_str());
         note_since(LogLevel::Debug, "network", id, began, || format!("on {} networks", networks.endpoints.len()));
-        let started = self.start_on(found, session, (rows, cols), lock, &mut networks);
+        let started = self.start_on(found, begin, lock, &mut networks);
         if started.is_err() {
             // Best effort: the next call that finds the container dead repeats it.
             let _ = self.networks.endpoints.detach(&found.row.id, &networks);
@@ -164,8 +197,7 @@ impl Starter {
     fn start_on(
         &self,
         found: &Snapshot,
-        session: Option<Streams>,
-        (rows, cols): (u16, u16),
+        begin: Begin,
         lock: OwnedFd,
         networks: &mut network::JoinedEndpoints,
     ) -> std::result::Result<(), StartFailure> {
@@ -182,16 +214,21 @@ impl Starter {
         self.labels.label_files(found, files_of, init.as_deref())?;
         let held = self.mounts.hold_volumes(found)?;
         let mut container = self.planner.container(found, &joined, networks, self.groups.begin_devices(found)?)?;
-        (container.rows, container.cols) = window((rows, cols), found.spec.host_config.console_size);
+        (container.rows, container.cols) = window(begin.size, found.spec.host_config.console_size);
+        let namespaces = begin.step.add_to(&mut container, held.len())?;
         let plan = plan::compile(&container);
-        delivery::begin(&self.places, found)?;
+        delivery::begin(&self.places, &self.plugins, found)?;
         let run_dir = self.places.open_run_dir(&found.row.id)?;
         let container_dir = dirs::open(&self.places.dir(&found.row.id))?;
-        let events = self.register.journal.appender()?;
+        let events = match &found.spec.plugin {
+            None => self.register.journal.appender()?,
+            // Nobody else sees the container of a plugin.
+            Some(_) => dirs::nowhere()?,
+        };
         // Looked at as late as can be: from here on the monitor looks.
         let lease = self.register.leases.reader(found.spec.lease.as_ref())?;
         let mut sessions = parked_sessions(&self.places, &found.row.id)?;
-        sessions.extend(session);
+        sessions.extend(begin.session);
         let boot = Boot {
             run_dir: run_dir.as_fd(),
             container_dir: container_dir.as_fd(),
@@ -200,7 +237,7 @@ impl Starter {
             root_states: self.register.states.root_fd(),
             lock,
             namespaces: joined.fds,
-            volumes: held.iter().map(|volume| &volume.namespace).collect(),
+            volumes: held.iter().map(|volume| &volume.namespace).chain(&namespaces).collect(),
             lease,
             sessions,
             boot_id: self.register.states.boot_id(),

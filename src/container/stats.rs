@@ -132,6 +132,7 @@ impl StatsStream {
             id: self.id.clone(),
             read: never(),
             preread: never(),
+            os_type: std::env::consts::OS.to_owned(),
             ..ContainerStats::default()
         };
         if now.is_live() && now.state.pid != 0 {

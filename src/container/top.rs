@@ -10,6 +10,7 @@ mod select;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Top;
+use crate::order::Order as _;
 use args::{Forest, Format};
 use process::{Host, Process};
 use std::cmp::Ordering;
@@ -87,7 +88,7 @@ fn sort(processes: &mut Vec<Process>, format: &Format, host: &Host) {
         (keys, process)
     });
     let mut keyed: Vec<_> = keyed.collect();
-    keyed.sort_by(|(a, _), (b, _)| {
+    keyed.order_by(|(a, _), (b, _)| {
         let pairs = a.iter().zip(b).zip(&format.sort);
         let orders = pairs.map(|((a, b), (_, down))| {
             let order = a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1));

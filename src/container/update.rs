@@ -167,7 +167,7 @@ fn merge(now: &Resources, asked: &Resources) -> Result<(Resources, Resources)> {
     };
     keep(&mut merged.memory_swap, asked.memory_swap);
     keep(&mut merged.memory_reservation, asked.memory_reservation);
-    keep(&mut merged.kernel_memory, asked.kernel_memory);
+    merged.kernel_memory = asked.kernel_memory.filter(|bytes| *bytes != 0).or(merged.kernel_memory);
     keep(&mut merged.cpu_shares, asked.cpu_shares);
     keep(&mut merged.cpu_period, asked.cpu_period);
     keep(&mut merged.cpu_quota, asked.cpu_quota);

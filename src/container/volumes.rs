@@ -3,21 +3,24 @@
 use super::spec::{self, Mount, MountKind, Spec};
 use super::{Confinement, Finder, Labelling, Monitors, Places, Register, Snapshot};
 use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::mount::Below;
 use crate::kernel::path::{IN_ROOT, openat2};
 use crate::launch::plan;
 use crate::launch::plan::MAX_VOLUMES;
-use crate::model::{Event, HostConfig};
+use crate::model::{CreateVolume, Event, HostConfig};
+use crate::order::Order as _;
 use crate::store::volumes as table;
 use crate::volume::{self, Source, Staged, Volumes};
 use rusqlite::Transaction;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-/// A volume of a container that starts: no other start mounts it meanwhile.
+/// A volume or an image of a container that starts: no other start mounts the volume meanwhile.
 pub(super) struct HeldVolume {
-    /// A mount namespace with nothing but the volume's file system.
+    /// A mount namespace with nothing but its file system.
     pub namespace: OwnedFd,
-    _lock: OwnedFd,
+    /// Of a volume: images do not change.
+    _lock: Option<OwnedFd>,
 }
 
 /// The anonymous volumes of a container.
@@ -65,7 +68,8 @@ impl VolumeMounts {
             let elsewhere = mount.made_with.driver_config.as_ref().is_some_and(|driver| !driver.options.is_empty());
             let taken_over = mount.no_copy || !mount.source.is_empty() || !mount.part.is_empty() || elsewhere;
             mount.source = self.volumes.dirs.mountpoint(&mount.name).to_string_lossy().into_owned();
-            let content = if taken_over {
+            let driver = self.volume_driver(mount)?;
+            let content = if taken_over || driver.is_some() {
                 None
             } else {
                 let root = match &mut image {
@@ -74,9 +78,37 @@ impl VolumeMounts {
                 };
                 directory_in(root, &mount.target)?
             };
-            staged.push(self.volumes.stager.stage(&mount.name, content.as_ref())?.made_with(&mount.made_with));
+            let one = match driver {
+                None => self.volumes.stager.stage(&mount.name, content.as_ref())?,
+                Some(driver) => self.stage_remote(mount, driver)?,
+            };
+            staged.push(one.made_with(&mount.made_with));
         }
         Ok(staged)
+    }
+
+    /// The plugin of a volume, or of one that is about to be made.
+    fn volume_driver(&self, mount: &Mount) -> Result<Option<String>> {
+        if let Some(driver) = self.volumes.remote.driver(&mount.name)? {
+            return Ok(Some(driver));
+        }
+        let asked = mount.made_with.driver_config.as_ref().map(|driver| driver.name.clone());
+        Ok(asked.filter(|driver| volume::is_plugin(driver)))
+    }
+
+    /// Lets a plugin make the volume of a mount, if it is new.
+    fn stage_remote(&self, mount: &mut Mount, driver: String) -> Result<Staged<'_>> {
+        let wrong = |error: Error| error.context(format_args!("create {}", mount.name));
+        let options = mount.made_with.driver_config.as_ref().map(|asked| asked.options.clone());
+        let body = CreateVolume { driver: driver.clone(), driver_opts: options, ..CreateVolume::default() };
+        let staged = self.volumes.stager.stage_with(&mount.name, None, &body).map_err(wrong)?;
+        mount.plugin = driver;
+        Ok(staged)
+    }
+
+    /// Lets plugins unmount the volumes of a container that does not run.
+    pub(super) fn release(&self, found: &Snapshot) -> Result<()> {
+        self.volumes.remote.release(&found.row.id, volumes(&found.spec).map(|mount| mount.name.clone()))
     }
 
     /// Gives staged volumes to the container; returns the names of the new ones.
@@ -103,9 +135,9 @@ impl VolumeMounts {
     /// A volume in the form of the plan.
     pub(super) fn volume_mount(&self, found: &Snapshot, mount: spec::Mount) -> Result<plan::Mount> {
         let missing = |error: Error| error.with_kind(ErrorKind::Internal);
-        let source = self.volumes.mounter.source(&mount.name).map_err(missing)?;
+        let source = self.volumes.mounter.source_for(&mount.name, &found.row.id).map_err(missing)?;
         match source {
-            Source::Directory { path, recursive, attributes, own } => Ok(plan::Mount::Bind {
+            Source::Directory { path, below, recursive, attributes, own } => Ok(plan::Mount::Bind {
                 source: path,
                 target: mount.target,
                 attributes: mount.flags | attributes,
@@ -115,20 +147,16 @@ impl VolumeMounts {
                 make_source: false,
                 read_only_below: false,
                 own_ids: own,
-                part: mount.part,
+                part: Below::of(&below, &mount.part),
             }),
-            source if shares(&found.spec, &mount.name, &source) => {
-                let shared = self.shared_volumes(&found.spec)?;
-                let index = shared.iter().position(|name| *name == mount.name).unwrap_or_default();
-                Ok(plan::Mount::Volume {
-                    index: index as u32,
-                    name: mount.name,
-                    target: mount.target,
-                    part: mount.part,
-                    attributes: mount.flags,
-                    own_ids: source.has_own_ids(),
-                })
-            }
+            source if shares(&found.spec, &mount.name, &source) => Ok(plan::Mount::Volume {
+                index: self.held_place(&found.spec, &mount)?,
+                name: mount.name,
+                target: mount.target,
+                part: mount.part,
+                attributes: mount.flags,
+                own_ids: source.has_own_ids(),
+            }),
             Source::FileSystem { kind, device, mut options, attributes } => {
                 if !volume::names_label(&options) {
                     options.extend(self.labels.volume_context(&found.spec, &mount)?);
@@ -147,10 +175,13 @@ impl VolumeMounts {
 
     /// Mounts that all containers of a volume share, for a start of this one: copied from a running container, or new.
     pub(super) fn hold_volumes(&self, found: &Snapshot) -> Result<Vec<HeldVolume>> {
+        // Plugins unmount the volumes that an earlier life of the container had mounted.
+        self.release(found)?;
         let names = self.shared_volumes(&found.spec)?;
-        if names.len() > MAX_VOLUMES {
+        let images = mounted_images(&found.spec);
+        if names.len() + images.len() > MAX_VOLUMES {
             return Err(Error::unsupported(format!(
-                "a container takes at most {MAX_VOLUMES} volumes that are a tmpfs, ramfs or overlay"
+                "a container takes at most {MAX_VOLUMES} mounts of images, and of volumes that are a tmpfs, ramfs or overlay"
             )));
         }
         let uid = self.confinement.users(&found.spec).map(|users| (users.uid, users.gid));
@@ -161,22 +192,38 @@ impl VolumeMounts {
                 Some(namespace) => namespace,
                 None => self.volumes.mounter.mount_alone(&name, uid, label.as_deref())?,
             };
-            Ok(HeldVolume { namespace, _lock: lock })
+            Ok(HeldVolume { namespace, _lock: Some(lock) })
         };
-        names.into_iter().map(hold).collect()
+        let volumes = names.into_iter().map(hold);
+        let image = |id: &str| Ok(HeldVolume { namespace: self.image_alone(&found.spec, id)?, _lock: None });
+        volumes.chain(images.into_iter().map(image)).collect()
+    }
+
+    /// The place of a file system among those that a start holds ([`Self::hold_volumes`]): volumes first, then images.
+    pub(super) fn held_place(&self, spec: &Spec, mount: &Mount) -> Result<u32> {
+        let shared = self.shared_volumes(spec)?;
+        let place = match mount.kind {
+            MountKind::Image => {
+                let images = mounted_images(spec);
+                images.iter().position(|id| *id == mount.source).map(|place| shared.len() + place)
+            }
+            _ => shared.iter().position(|name| *name == mount.name),
+        };
+        let missing = || Error::internal(format!("the mount on {} is not among those that are held", mount.target));
+        place.and_then(|place| u32::try_from(place).ok()).ok_or_else(missing)
     }
 
     /// In the order in which starts lock them.
     fn shared_volumes(&self, spec: &Spec) -> Result<Vec<String>> {
         let mut names: Vec<String> = Vec::new();
-        for mount in volumes(spec) {
+        for mount in volumes(spec).filter(|mount| mount.driver() == volume::LOCAL) {
             let source =
                 self.volumes.mounter.source(&mount.name).map_err(|error| error.with_kind(ErrorKind::Internal))?;
             if shares(spec, &mount.name, &source) {
                 names.push(mount.name.clone());
             }
         }
-        names.sort();
+        names.order();
         names.dedup();
         Ok(names)
     }
@@ -200,6 +247,19 @@ impl VolumeMounts {
         }
         Ok(None)
     }
+}
+
+/// The images that a container mounts, each once, in the order in which a start holds them.
+fn mounted_images(spec: &Spec) -> Vec<&str> {
+    let mut ids: Vec<&str> = images(spec).map(|mount| mount.source.as_str()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+/// The mounts of images.
+pub(super) fn images(spec: &Spec) -> impl Iterator<Item = &Mount> {
+    spec.mounts.iter().filter(|mount| mount.kind == MountKind::Image)
 }
 
 /// Whether a container mounts a volume out of a mount namespace that has the volume's file system alone: all containers
@@ -245,7 +305,7 @@ pub(super) fn volume_event(mount: &Mount, action: &str, container: &str) -> Even
     if action == "mount" {
         extras.extend([("destination", mount.target.as_str()), ("propagation", ""), ("read/write", &writable)]);
     }
-    Event::volume(action, &mount.name, volume::LOCAL, &extras)
+    Event::volume(action, &mount.name, mount.driver(), &extras)
 }
 
 pub(super) fn volumes(spec: &Spec) -> impl Iterator<Item = &Mount> {

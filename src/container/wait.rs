@@ -94,16 +94,6 @@ impl Waits {
         self.wait_found(&found, op)
     }
 
-    /// A descriptor on which the end of a container is reported; `None`: it does not run, or is gone.
-    pub(crate) fn end_fd(&self, id: &str) -> Result<Option<OwnedFd>> {
-        match self.finder.find(id).and_then(|found| self.stop_of(&found)) {
-            Ok(Stop::Awaited(control)) => Ok(Some(control.into_fd())),
-            Ok(Stop::Over(_)) => Ok(None),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
     fn wait_found(&self, found: &Snapshot, op: Option<&Op>) -> Result<i32> {
         match self.stop_of(found)? {
             Stop::Over(code) => Ok(code),

@@ -2,16 +2,24 @@
 
 use crate::container::spec;
 use crate::error::{Error, Result};
+use crate::managed;
 use crate::model::{HostConfig, LogConfig};
 use crate::options::Options;
+use crate::plugin::Plugins;
 
 impl Options {
-    /// Checks the defaults of containers, and opens nothing. An open accepts wrong ones, and then refuses each create.
+    /// Checks the defaults of containers. Opens nothing, except that it reads the list of managed plugins for a log driver of another name. An open accepts wrong ones, and then refuses each create.
     ///
     /// Errors: the first setting that is wrong, with its name: `log_driver`, `log_options`, `cgroup_parent`, `labels`.
     pub fn check(&self) -> Result<()> {
         let log = LogConfig { kind: self.log_driver.clone(), config: self.log_options.clone() };
         spec::log_driver(&log).map_err(|error| error.context("log_driver, log_options"))?;
+        let known = spec::is_built_in(&log.kind)
+            || Plugins::new(&self.plugin_dirs).is_there(&log.kind)
+            || managed::is_enabled_in(&self.root, &log.kind)?;
+        if !known {
+            return Err(spec::unknown_log_driver(&log.kind).context("log_driver, log_options"));
+        }
         let mut host = HostConfig::default();
         host.resources.cgroup_parent = self.cgroup_parent.clone();
         spec::cgroup_parent(&host, "/").map_err(|error| error.context("cgroup_parent"))?;

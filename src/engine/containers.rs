@@ -64,7 +64,7 @@ impl Engine {
         if changed == Changed::Yes && found.spec.host_config.auto_remove {
             self.0.reaper.follow(all, &found);
         }
-        let process = Process::Container { all: all.clone(), id: found.row.id.clone(), end };
+        let process = Process::Container { all: all.clone(), id: found.row.id.clone(), end, run: Box::default() };
         let session = match changed {
             Changed::Yes => ours.take().map(|ours| Session::new(ours, tty, process, None)),
             Changed::No => None,
@@ -158,7 +158,7 @@ impl Engine {
             Connected::Parked(parked) => Some(wait_for_start(parked)?),
         };
         let end = Ending::of(all, &found);
-        let process = Process::Container { all: all.clone(), id: found.row.id.clone(), end };
+        let process = Process::Container { all: all.clone(), id: found.row.id.clone(), end, run: Box::default() };
         Ok(Session::new(ours, tty, process, waiting))
     }
     /// Sets the size of the container's terminal.

@@ -18,7 +18,7 @@ use crate::op::Op;
 use crate::store::containers::{self as container_rows, ContainerRow};
 use crate::store::copy::DbCopy;
 use crate::store::volumes::{self as volume_rows, VolumeRow};
-use crate::store::{Durability, images as image_rows, states};
+use crate::store::{Durability, images as image_rows, plugins as plugin_rows, states};
 use crate::time::now_ns;
 use crate::volume;
 use std::os::fd::AsFd;
@@ -27,6 +27,23 @@ use target::Target;
 
 /// `State.Error` in the copy for a container that ran while it was copied.
 const ENDED: &str = "the container ran when its engine root was copied: this is the copy";
+
+/// Why a plugin does not run in the copy.
+const DISABLED: &str = "it is enabled in the original: it is disabled in the copy until it is enabled there";
+
+/// Disables the plugins of a copied database, and forgets their containers, whose paths are those of the original. Answers the names of
+/// the enabled ones.
+fn plugins_end(tx: &rusqlite::Transaction<'_>) -> Result<Vec<String>> {
+    let mut disabled = Vec::new();
+    for row in plugin_rows::all(tx)? {
+        row.container.iter().try_for_each(|id| container::forget_row(tx, id))?;
+        if row.enabled {
+            plugin_rows::set_enabled(tx, &row.id, false)?;
+            disabled.push(row.name);
+        }
+    }
+    Ok(disabled)
+}
 
 /// The content of the copied database.
 struct Content {
@@ -102,6 +119,8 @@ impl Copying<'_> {
         let mut db = inner.containers.register.db().copy_to(&target.database(), |tx| images.hold_all(tx))?;
         // The containers of builds are deleted, because their builds are not in the copy.
         db.change(|tx| container_rows::of_builds(tx)?.iter().try_for_each(|(id, _)| container::forget_row(tx, id)))?;
+        let disabled = db.change(plugins_end)?;
+        disabled.iter().for_each(|name| self.left("plugin", name, DISABLED));
         db.forget_work()?;
         let content = Content::of(&mut db)?;
         let layers = target.make("layers")?;
@@ -139,7 +158,11 @@ impl Copying<'_> {
             };
             let files = &mut self.files;
             let copy = || inner.volumes.dirs.copy_to(&row.name, to.as_fd(), files);
-            if inner.containers.copies.while_still(&users, copy)? && volume::lies_elsewhere(row)? {
+            let is_there = inner.containers.copies.while_still(&users, copy)?;
+            if is_there && let Some(driver) = inner.volumes.remote.driver(&row.name)? {
+                let reason = format!("its data lie with the plugin {driver}: only its name was copied");
+                self.left("volume", &row.name, &reason);
+            } else if is_there && volume::lies_elsewhere(row)? {
                 let reason = "its data lie where its options say, outside of the root: only its name was copied";
                 self.left("volume", &row.name, reason);
             }

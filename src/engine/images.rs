@@ -9,6 +9,7 @@ use crate::event::written;
 use crate::image::UrlImport;
 use crate::model::*;
 use crate::op::Op;
+use crate::parts::Part;
 use std::io::{Read, Write};
 
 /// Takes progress messages; an error ends the operation with that error.
@@ -116,6 +117,7 @@ impl Engine {
         progress: OnProgress<'_>,
         op: Option<&Op>,
     ) -> Result<String> {
+        Part::Build.need()?;
         let inner = &self.0;
         let (images, containers) = (&*inner.images, &*inner.containers);
         let shop = Workshop { images, containers, journal: &inner.journal, options: &inner.options };
@@ -203,6 +205,6 @@ impl Engine {
 }
 
 #[cfg(not(feature = "registry"))]
-fn no_client() -> crate::Error {
+pub(super) fn no_client() -> crate::Error {
     crate::Error::unsupported("this build of the library has no registry client (feature \"registry\")")
 }

@@ -13,6 +13,7 @@ mod images;
 mod leases;
 mod metrics;
 mod networks;
+mod plugins;
 mod prune;
 mod reaper;
 mod report;
@@ -24,7 +25,7 @@ mod wait;
 
 pub use crate::container::{Io, Lease};
 pub use crate::op::Changed;
-pub use crate::options::{Options, UsernsRemap};
+pub use crate::options::{Options, ShipLogs, UsernsRemap};
 pub use crate::store::Durability;
 pub use ends::{BegunStop, ContainerRestart, ContainerStop, ExecWait};
 pub use report::host_report;
@@ -38,8 +39,10 @@ use crate::error::Result;
 use crate::event::Journal;
 use crate::image::Images;
 use crate::launch::{apparmor, selinux};
+use crate::managed::{self, ManagedPlugins};
 use crate::model::{AttachStreams, Leftover};
 use crate::notes::{LogLevel, note_since};
+use crate::plugin::Plugins;
 use crate::store::Db;
 use crate::volume::Volumes;
 use parking_lot::RwLock;
@@ -77,6 +80,8 @@ pub(crate) struct Inner {
     pub(crate) images: Arc<Images>,
     pub(crate) volumes: Arc<Volumes>,
     pub(crate) containers: Arc<Containers>,
+    pub(crate) plugins: Arc<Plugins>,
+    pub(crate) managed: ManagedPlugins,
     /// Dropped with the last handle, which ends the following of containers.
     reaper: reaper::Reaper,
     /// The damage that was found in the store when the root was opened.
@@ -126,15 +131,24 @@ impl Engine {
         let journal = Arc::new(Journal::open(&claim.run)?);
         let images = Arc::new(Images::open(&root, db.clone(), &options)?);
         let damage = images.verifier.damage_seen()?;
-        let volumes = Arc::new(Volumes::open(&root, db.clone(), journal.clone(), options.durability)?);
-        let shared = Shared { db, images: images.clone(), journal: journal.clone(), volumes: volumes.clone() };
+        let (plugins, plugin_places) = managed::plugins(&options.plugin_dirs, &db, (&root, &claim.run));
+        let volumes = Arc::new(Volumes::open(&root, db.clone(), journal.clone(), &options, plugins.clone())?);
+        let shared = Shared {
+            db: db.clone(),
+            images: images.clone(),
+            journal: journal.clone(),
+            volumes: volumes.clone(),
+            plugins: plugins.clone(),
+        };
         let lease = options.ephemeral.then(|| Lease::of_engine(&claim.run)).transpose()?;
         let own = lease.as_ref().map(|lease| lease.name().to_owned());
-        let containers = Containers::open(root, claim, options.clone(), shared, own)?;
+        let (containers, wanted) = Containers::open(root, claim, options.clone(), shared, own)?;
         let containers = Arc::new(containers);
-        let places = &containers.places;
-        let ship = || shipper::Shipper::start(places.root().to_owned(), places.run());
-        let _shipper = options.ship_logs.then(ship).transpose()?;
+        let parts = (db, images.clone(), volumes.clone(), journal.clone());
+        let managed = open_plugins(parts, plugin_places, &containers, (options.restart_containers, wanted))?;
+        let ship = || shipper::Shipper::start(containers.places.root().to_owned(), containers.shipping.lock_path());
+        let _shipper = (options.ship_logs == ShipLogs::Thread).then(ship).transpose()?;
+        containers.shipping.resume();
         note_since(LogLevel::Info, "store", None, began, || format!("open {}: done", options.root.display()));
         let reaper = reaper::Reaper::new()?;
         for found in containers.finder.reap_all()? {
@@ -147,6 +161,8 @@ impl Engine {
             images,
             volumes,
             containers,
+            plugins,
+            managed,
             reaper,
             damage,
             counters: metrics::Counters::default(),
@@ -169,6 +185,22 @@ impl Engine {
     pub fn damage_at_open(&self) -> &[String] {
         &self.0.damage
     }
+}
+
+/// Opens the plugins of a root. Starts, if `starts`, enabled ones that do not run, and then the `wanted` containers, which ran
+/// before the boot: they may need plugins.
+fn open_plugins(
+    parts: (Arc<Db>, Arc<Images>, Arc<Volumes>, Arc<Journal>),
+    places: managed::Places,
+    containers: &Arc<Containers>,
+    (starts, wanted): (bool, Vec<String>),
+) -> Result<ManagedPlugins> {
+    let (managed, begun) = ManagedPlugins::open(parts, places, Arc::clone(containers), starts)?;
+    if !wanted.is_empty() {
+        managed.await_arrival(&begun);
+    }
+    containers.recovery.start_after_boot(wanted);
+    Ok(managed)
 }
 
 /// The most leftovers that are listed one by one in texts with a line for each.

@@ -39,6 +39,18 @@ impl Engine {
         Ok(pruned)
     }
 
+    /// Removes the caches of builds (`RUN --mount=type=cache`) that no step uses. Filters: `id`, `type`
+    /// (`exec.cachemount`), and `until` or `unused-for` (as `until` of containers): caches that were used later stay.
+    /// Three more are bounds in bytes: the caches that were used last stay, no more than `max-used-space`, so few that the
+    /// file system has `min-free-space` free, and `reserved-space` in any case.
+    /// Caches that were removed before `op` ends stay removed. The steps of builds are images: a prune of images removes
+    /// them.
+    pub fn build_prune(&self, filters: &Filters, op: Option<&Op>) -> Result<PrunedBuilds> {
+        let pruned = crate::build::prune::prune(self.0.containers.places.root(), filters, op)?;
+        self.pruned("builder", pruned.space_reclaimed)?;
+        Ok(pruned)
+    }
+
     /// The objects of the requested kinds with their sizes.
     pub fn disk_usage(&self, query: DiskUsageQuery, op: Option<&Op>) -> Result<DiskUsage> {
         let mut usage = DiskUsage::default();
@@ -57,6 +69,9 @@ impl Engine {
         }
         if query.volumes {
             usage.volumes = self.0.volumes.pruner.list_with_usage(op)?;
+        }
+        if query.build_cache {
+            usage.build_cache = crate::build::prune::list(self.0.containers.places.root(), op)?;
         }
         Ok(usage)
     }

@@ -1,6 +1,6 @@
 //! A process's standard streams in the caller's hands.
 
-use super::wait::Ending;
+use super::wait::{Ending, Run};
 use crate::container::{Containers, Ends, RunningExec, Stop};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{fd, socket};
@@ -8,8 +8,8 @@ use crate::launch::monitor::accepted;
 use crate::log::Channel;
 use crate::op::{Op, Ready, wait_fd};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// The exit code of a process that ended with its container.
@@ -78,7 +78,7 @@ struct Output {
 
 /// The owner of the streams.
 pub(super) enum Process {
-    Container { all: Arc<Containers>, id: String, end: Option<Ending> },
+    Container { all: Arc<Containers>, id: String, end: Option<Ending>, run: Box<OnceLock<Run>> },
     Exec { all: Arc<Containers>, id: String, running: RunningExec },
 }
 
@@ -197,23 +197,27 @@ impl Session {
     pub(super) fn end(&self) -> Result<Option<OwnedFd>> {
         match &self.process {
             Process::Exec { running, .. } => fd::duplicate(running.control.fd()).map(Some),
-            Process::Container { all, id, end } => match end.as_ref().and_then(Ending::stop) {
+            Process::Container { all, id, end, run } => match end.as_ref().and_then(Ending::stop) {
                 Some(Stop::Awaited(control)) => fd::duplicate(control.fd()).map(Some),
                 Some(Stop::Over(_)) => Ok(None),
-                None => all.waits.end_fd(id),
+                None => Run::of(all, id, run)?.map_or(Ok(None), |run| run.fd().map(Some)),
             },
         }
     }
 
-    /// Waits for the process's end; returns its exit code (128 + signal for a killed one).
+    /// Waits for the process's end; returns its exit code (128 + signal for a killed one). Each wait gets the code: many may
+    /// wait at once, and after the end. From the first wait for a running container on, the waits are for the container's
+    /// present run, also if the container starts again.
     pub fn wait(&self, op: Option<&Op>) -> Result<i32> {
         match &self.process {
             Process::Container { all, end: Some(end), .. } => end.wait(all, op),
-            Process::Container { all, id, end: None } => all.waits.wait(id, op),
+            Process::Container { all, id, end: None, run } => match Run::of(all, id, run)? {
+                Some(run) => run.wait(all, op),
+                None => all.waits.wait(id, op),
+            },
             Process::Exec { all, id, running } => match running.control.end(op) {
                 Ok(answer) => accepted(answer).map(|answer| answer.value),
-                // A wait before this one took the answer, or the container ended with the process in it: the state file
-                // has the code.
+                // The container ended with the process in it: the state file has the code.
                 Err(error) if error.kind() == ErrorKind::Unavailable => match all.execs.exec_inspect(id) {
                     Ok(detail) => Ok(detail.exit_code.unwrap_or(KILLED)),
                     // The process ended with its container, which was then removed.

@@ -1,4 +1,4 @@
-//! The threads of the engine that deliver logs (`Options::ship_logs`).
+//! The threads of the engine that deliver logs ([`crate::ShipLogs::Thread`]).
 
 use crate::error::Result;
 use crate::kernel::fd::{eventfd, eventfd_signal};
@@ -7,9 +7,6 @@ use coracle_ship::shipper::{Spawn, run};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
-
-/// The file in the run directory by whose lock the programs of a root agree on one shipper.
-const LOCK: &str = "ship.lock";
 
 /// The delivery of one engine. Dropping it ends the threads: what they did not deliver stays owed.
 pub(crate) struct Shipper(Arc<OwnedFd>);
@@ -22,9 +19,9 @@ impl Drop for Shipper {
 
 impl Shipper {
     /// Starts to deliver the logs of a root, as soon as no other program does.
-    pub(super) fn start(root: PathBuf, run_dir: &std::path::Path) -> Result<Shipper> {
+    pub(super) fn start(root: PathBuf, lock: PathBuf) -> Result<Shipper> {
         let stop = Arc::new(eventfd()?);
-        let (held, lock) = (Arc::clone(&stop), run_dir.join(LOCK));
+        let held = Arc::clone(&stop);
         thread::spawn_worker("coracle-shipper", move || {
             let spawn: Spawn = Box::new(|work| thread::spawn_worker("coracle-courier", work).is_ok());
             run(&root, &lock, held, &spawn);

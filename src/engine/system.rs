@@ -5,10 +5,15 @@ mod id;
 
 use super::{Engine, dirs};
 use crate::error::Result;
-use crate::launch::cgroup::{Hierarchies, HostFacts, host_memory};
+use crate::launch::cdi;
+use crate::launch::cgroup::{Hierarchies, HostFacts};
 use crate::model::{Event, Info, ListImages, RegistryOptions, StringMap, Version, is_address_range};
+use crate::notes::{LogLevel, note};
+use crate::parts::Part;
 use crate::time::{now_ns, rfc3339_nano};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::path::Path;
 
 /// The newest API version; the shapes of [`crate::model`] belong to it.
 const API: &str = "1.24";
@@ -70,6 +75,23 @@ impl Engine {
         Ok(())
     }
 
+    /// The kinds of plugins: drivers that are built in, those that volumes have, and installed plugins that are enabled.
+    fn plugins(&self) -> Result<Value> {
+        let authorization = Some(&self.0.options.authorization_plugins).filter(|names| !names.is_empty());
+        let installed = self.0.managed.enabled()?;
+        let of = |kind: &str, built_in: BTreeSet<String>| {
+            let more = installed.iter().filter(|(_, kinds)| kinds.iter().any(|one| one == kind));
+            built_in.into_iter().chain(more.map(|(name, _)| name.clone())).collect::<BTreeSet<String>>()
+        };
+        let own = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Ok(json!({ "Plugins": {
+            "Volume": of("volumedriver", self.0.volumes.register.drivers()?),
+            "Network": of("networkdriver", own(&networks())),
+            "Authorization": authorization,
+            "Log": of("logdriver", own(&logs())),
+        } }))
+    }
+
     fn counts(&self) -> Result<Counts> {
         let (running, paused, stopped) = self.0.containers.register.counts()?;
         let images = self.image_list(&ListImages { all: true, ..ListImages::default() })?.len();
@@ -102,9 +124,10 @@ impl Engine {
         // On a host without cgroups the warnings say so.
         let limits = Hierarchies::detect().map(|host| HostFacts::probe(&host)).unwrap_or_default();
         let names = facts::Names::read();
-        let system = facts::OsRelease::read();
         let root_text = root.to_string_lossy();
-        let warnings = self.warnings(&limits)?;
+        let (devices, unreadable) = cdi::devices(&options.cdi_dirs);
+        let mut warnings = self.warnings(&limits)?;
+        warnings.extend(unreadable.into_iter().map(|reason| format!("WARNING: CDI: {reason}")));
         let document = [
             objects(counts),
             json!({
@@ -120,7 +143,10 @@ impl Engine {
                 "SystemStatus": null,
                 "HostSettings": self.0.containers.networks.settings.changed(),
                 "LoggingDriver": options.log_driver,
+                "LogDelivery": deliveries(&root),
                 "CDISpecDirs": options.cdi_dirs,
+                "DiscoveredDevices": devices.iter().map(|id| json!({ "Source": "cdi", "ID": id })).collect::<Vec<_>>(),
+                "FirewallBackend": { "Driver": "nftables" },
                 "CgroupDriver": "cgroupfs",
                 "CgroupVersion": limits.cgroup_version,
                 "NFd": facts::entries("/proc/self/fd"),
@@ -131,22 +157,12 @@ impl Engine {
                 "LiveRestoreEnabled": true,
                 "Warnings": warnings,
             }),
-            json!({
-                "KernelVersion": names.release,
-                "OperatingSystem": system.pretty,
-                "OSVersion": system.version,
-                "OSType": std::env::consts::OS,
-                "Architecture": names.machine,
-                "NCPU": facts::cpus(),
-                "MemTotal": host_memory(),
-                "IPv4Forwarding": facts::is_set("/proc/sys/net/ipv4/ip_forward"),
-                "BridgeNfIptables": facts::is_set("/proc/sys/net/bridge/bridge-nf-call-iptables"),
-                "BridgeNfIp6tables": facts::is_set("/proc/sys/net/bridge/bridge-nf-call-ip6tables"),
-                "SecurityOptions": facts::security_options(&self.0.containers),
-            }),
+            facts::of_host(&names),
+            json!({ "SecurityOptions": facts::security_options(&self.0.containers) }),
             abilities(&limits),
             registries(&options.registry),
             unused(),
+            self.plugins()?,
         ];
         Ok(document
             .into_iter()
@@ -221,11 +237,31 @@ fn without_login(proxy: Option<&str>) -> String {
     }
 }
 
-/// Members that clients look for and that are empty in this engine: plugins, swarm, other runtimes.
+/// The sums of the deliveries of logs; null: their states cannot be read, and all else can be told.
+fn deliveries(root: &Path) -> Value {
+    crate::container::delivery_sums(root).unwrap_or_else(|error| {
+        note(LogLevel::Error, "log", None, || error.to_string());
+        Value::Null
+    })
+}
+
+/// The drivers of networks that are built in.
+fn networks() -> Vec<&'static str> {
+    let others: &[&str] = if Part::Networks.is_here() { &["ipvlan", "macvlan"] } else { &[] };
+    [&["bridge", "host", "null"], others].concat()
+}
+
+/// The drivers of logs that are built in.
+fn logs() -> Vec<&'static str> {
+    const DELIVERING: [&str; 8] = ["awslogs", "fluentd", "gcplogs", "gelf", "journald", "otlp", "splunk", "syslog"];
+    let delivering: &[&str] = if Part::Ship.is_here() { &DELIVERING } else { &[] };
+    [&["json-file", "local"], delivering].concat()
+}
+
+/// Members that clients look for and that are empty in this engine: swarm, other runtimes.
 fn unused() -> Value {
     let never = "0001-01-01T00:00:00Z";
     json!({
-        "Plugins": { "Volume": ["local"], "Network": ["bridge", "host", "ipvlan", "macvlan", "null"], "Authorization": null, "Log": ["fluentd", "gelf", "journald", "json-file", "local", "syslog"] },
         "Runtimes": { "coracle": { "path": "" } },
         "DefaultRuntime": "coracle",
         "ExecutionDriver": "",

@@ -21,6 +21,10 @@ impl Engine {
     }
     /// Removes a volume with its content. Errors: a container, running or not, uses it.
     pub fn volume_remove(&self, name: &str) -> Result<()> {
-        self.0.volumes.remover.remove(name)
+        self.0.volumes.remover.remove(name, false)
+    }
+    /// As [`Engine::volume_remove`], also if the volume's plugin fails or is gone: the plugin may keep its volume.
+    pub fn volume_remove_by_force(&self, name: &str) -> Result<()> {
+        self.0.volumes.remover.remove(name, true)
     }
 }

@@ -4,7 +4,7 @@ use super::Engine;
 use crate::container::{Containers, Snapshot, Stop};
 use crate::error::{ErrorKind, Result};
 use crate::event::EventStream;
-use crate::kernel::fd::readable;
+use crate::kernel::fd::{duplicate, readable};
 use crate::launch::monitor::Control;
 use crate::model::{ContainerWaited, Event, EventQuery, WaitCondition, WaitError};
 use crate::op::{Op, Ready, wait_fd};
@@ -216,5 +216,44 @@ impl Ending {
         // The next look removes the container otherwise.
         let _ = all.finder.reap_ended_soon(id);
         Ok(code)
+    }
+}
+
+/// The run of a container that stays, from the first wait of a session on. Later waits of the session are for the same run,
+/// though the container may have been started again.
+pub(super) struct Run {
+    found: Snapshot,
+    control: Control,
+    code: OnceLock<i32>,
+}
+
+impl Run {
+    /// The run that `place` has, or the present one. `None`: the container does not run, or is gone.
+    pub(super) fn of<'a>(all: &Containers, id: &str, place: &'a OnceLock<Run>) -> Result<Option<&'a Run>> {
+        if let Some(run) = place.get() {
+            return Ok(Some(run));
+        }
+        match all.finder.find(id).and_then(|found| Ok((all.waits.stop_of(&found)?, found))) {
+            Ok((Stop::Awaited(control), found)) => {
+                Ok(Some(place.get_or_init(|| Run { found, control, code: OnceLock::new() })))
+            }
+            Ok((Stop::Over(_), _)) => Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A descriptor on which the end is reported.
+    pub(super) fn fd(&self) -> Result<OwnedFd> {
+        duplicate(self.control.fd())
+    }
+
+    /// Waits for the end; returns the exit code.
+    pub(super) fn wait(&self, all: &Containers, op: Option<&Op>) -> Result<i32> {
+        if let Some(code) = self.code.get() {
+            return Ok(*code);
+        }
+        let code = all.waits.stopped(&self.found, &self.control, op)?;
+        Ok(*self.code.get_or_init(|| code))
     }
 }

@@ -27,6 +27,8 @@ fn passes(key: &str, values: &[String], event: &Event) -> bool {
             Some((key, value)) => attribute(key) == Some(value),
             None => attribute(value).is_some(),
         }),
+        // All events are of this host: none is of a swarm.
+        "scope" => values.iter().any(|value| value == "local"),
         _ => true,
     }
 }
@@ -69,6 +71,7 @@ mod tests {
         let network = Event::network("connect", "abc123", "eenet", "bridge", Some("c9"));
         assert!(passes(&network, &[("container", "ee")]));
         assert!(passes(&network, &[("network", "abc"), ("daemon", "eenet")]));
+        assert!(passes(&network, &[("scope", "local")]) && !passes(&network, &[("scope", "swarm")]));
         assert!(passes(&network, &[("network", "zzz"), ("network", "een")]));
         assert!(!passes(&network, &[("container", "c9")]));
         assert!(!passes(&network, &[("volume", "net")]));

@@ -43,6 +43,11 @@ impl Event {
         Event::now("network", action, id, attributes)
     }
 
+    /// A plugin's event.
+    pub(crate) fn plugin(action: &str, id: &str, name: &str) -> Event {
+        Event::now("plugin", action, id, with(&StringMap::new(), &[("name", name)]))
+    }
+
     /// The engine's own event after a reload of its settings.
     pub(crate) fn daemon(action: &str, id: &str, host: &str, settings: &StringMap) -> Event {
         Event::now("daemon", action, id, with(settings, &[("name", host)]))

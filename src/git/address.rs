@@ -1,12 +1,14 @@
-//! Addresses of repositories, as the parameter `remote` of a build names them: `ADDRESS[#[REF][:DIRECTORY]]`.
+//! Addresses of repositories, as the parameter `remote` of a build and ADD name them: `ADDRESS[#[REF][:DIRECTORY]]`, for ADD
+//! with a query as well.
 
+use super::query::Query;
 use crate::error::{Error, Result};
 use crate::registry::{Url, unescape, without_secrets};
 
 /// The port of `git daemon`.
 const PORT: u16 = 9418;
 /// Longest name of a branch, a tag or a commit.
-const MAX_REF: usize = 1000;
+pub(super) const MAX_REF: usize = 1000;
 
 /// A repository, with the commit and the directory in it that are wanted.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,6 +20,12 @@ pub(crate) struct Remote {
     pub(crate) directory: String,
     /// For messages: without user and password.
     pub(crate) shown: String,
+    /// The first digits of the commit's id that the query of the address names; empty: none.
+    pub(crate) checksum: String,
+    /// Whether the query asks for git's own files, if it says anything of them.
+    pub(crate) keep_git_dir: Option<bool>,
+    /// The query asks for the files without those of submodules.
+    pub(crate) skips_modules: bool,
 }
 
 /// How a repository is reached.
@@ -41,13 +49,30 @@ impl Remote {
         }
         // `git@host:path` has no form in which secrets could be recognised.
         let shown = if address.starts_with("git@") { address.to_owned() } else { without_secrets(address) };
-        Remote::of(address, fragment, shown.clone())
-            .map(Some)
-            .map_err(|error| error.context(format_args!("remote: {shown}")))
+        let context = format!("remote: {shown}");
+        let (wanted, directory) = fragment.split_once(':').unwrap_or((fragment, ""));
+        let said = Query { wanted: wanted.into(), directory: directory.into(), ..Query::default() };
+        Remote::of(address, said, shown).map(Some).map_err(|error| error.context(context))
     }
 
-    fn of(address: &str, fragment: &str, shown: String) -> Result<Remote> {
+    /// Reads a source of ADD. As with BuildKit, `github.com/USER/NAME` is a path there.
+    pub(crate) fn of_source(text: &str) -> Result<Option<Remote>> {
+        let (address, fragment) = text.split_once('#').unwrap_or((text, ""));
+        let of_web = ["http://", "https://"].iter().any(|start| address.starts_with(start));
+        let (path, query) = address.split_once('?').unwrap_or((address, ""));
+        let of_ssh = address.starts_with("git@") && address.contains(':') || address.starts_with("ssh://");
+        if !(of_web && path.ends_with(".git") || of_ssh || address.starts_with("git://")) {
+            return Ok(None);
+        }
+        let shown = if address.starts_with("git@") { address.to_owned() } else { without_secrets(address) };
+        let context = format!("the repository {shown}");
         let (wanted, directory) = fragment.split_once(':').unwrap_or((fragment, ""));
+        let read = Query::read(query, wanted, directory).and_then(|said| Remote::of(path, said, shown));
+        read.map(Some).map_err(|error| error.context(context))
+    }
+
+    fn of(address: &str, said: Query, shown: String) -> Result<Remote> {
+        let Query { wanted, directory, checksum, keep_git_dir, submodules } = said;
         let is_odd = |c: char| c.is_control() || matches!(c, ' ' | '~' | '^' | '?' | '*' | '[' | '\\');
         if wanted.len() > MAX_REF || wanted.contains(is_odd) || wanted.contains("..") {
             return Err(Error::invalid(format!("{wanted:?} cannot be the name of a branch, a tag or a commit")));
@@ -65,7 +90,8 @@ impl Remote {
             None if address.starts_with("github.com/") => Place::Http(format!("https://{address}")),
             None => Place::Http(address.to_owned()),
         };
-        Ok(Remote { place, wanted: wanted.to_owned(), directory: directory.to_owned(), shown })
+        let skips_modules = submodules == Some(false);
+        Ok(Remote { place, wanted, directory, shown, checksum, keep_git_dir, skips_modules })
     }
 }
 
@@ -108,6 +134,36 @@ mod tests {
         assert_eq!(one("git://[::1]:99/a").place, daemon("[::1]", 99, "/a"));
         for other in ["https://h/a.gitx", "https://h/git", "http://h/a?b=.git", "foo", "ftp://h/a.git"] {
             assert_eq!(Remote::parse(other).unwrap(), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn sources_of_add() {
+        let source = |text: &str| Remote::of_source(text).unwrap();
+        assert_eq!(source("https://h/a.git#v1:sub").unwrap(), one("https://h/a.git#v1:sub"));
+        assert_eq!(source("git://h/a").unwrap(), one("git://h/a"));
+        let asked = source("https://h/a.git?ref=v1&subdir=sub&commit=abcdef0&submodules=false#:sub").unwrap();
+        assert_eq!(
+            (&asked.place, asked.wanted.as_str(), asked.directory.as_str()),
+            (&one("https://h/a.git").place, "v1", "sub")
+        );
+        assert_eq!((asked.checksum.as_str(), asked.keep_git_dir, asked.skips_modules), ("abcdef0", None, true));
+        for other in ["github.com/a/b", "https://h/a", "git@h", "a.git", "http://h/a?b=.git", "./git@h:a"] {
+            assert_eq!(source(other), None, "{other}");
+        }
+        for (text, why) in [
+            ("git@h:a/b", "the repository git@h:a/b: this engine has no ssh"),
+            ("ssh://me:secret@h/a.git", "this engine has no ssh"),
+            ("https://me:secret@h/a.git?odd=v1", ": unexpected query \"odd\""),
+            ("https://h/a.git?ref=v1#v2", ": ref conflicts: \"v2\" vs \"v1\""),
+            ("git://h/a?ref=a%20b", "cannot be the name"),
+            ("git://h/a?subdir=../x", "is not in the repository"),
+            ("git://h/a#:../x", "is not in the repository"),
+        ] {
+            let error = Remote::of_source(text).unwrap_err();
+            assert!(error.message().contains(why), "{text}: {error}");
+            assert!(error.message().starts_with("the repository "), "{error}");
+            assert!(!error.message().contains("secret"), "{error}");
         }
     }
 

@@ -15,6 +15,8 @@ const BLOCK: u64 = 512;
 pub(crate) struct Files<'a> {
     pack: &'a Pack,
     limits: Limits,
+    /// Submodules are empty directories, and no error.
+    skips_modules: bool,
     time: u64,
     levels: Vec<Level>,
     path: Vec<u8>,
@@ -40,13 +42,14 @@ struct Content<'a> {
 impl<'a> Files<'a> {
     /// The files in `directory` of a commit.
     pub(crate) fn new(pack: &'a Pack, commit: &Id, directory: &str, limits: Limits) -> Result<Files<'a>> {
-        let object::Root { mut tree, time } = pack.root(commit)?;
+        let object::Root { mut tree, time, .. } = pack.root(commit)?;
         for name in directory.split('/').filter(|name| !matches!(*name, "" | ".")) {
             tree = inside(pack, &tree, name, &limits).map_err(|e| e.context(format_args!("{directory:?}")))?;
         }
         let mut files = Files {
             pack,
             limits,
+            skips_modules: false,
             time,
             levels: vec![],
             path: vec![],
@@ -57,6 +60,11 @@ impl<'a> Files<'a> {
         };
         files.enter(&tree)?;
         Ok(files)
+    }
+
+    /// Leaves submodules out: each is an empty directory.
+    pub(crate) fn without_modules(self, skips_modules: bool) -> Files<'a> {
+        Files { skips_modules, ..self }
     }
 
     /// The error that ended the reading, if one did.
@@ -121,6 +129,10 @@ impl<'a> Files<'a> {
                 self.head = self.header(EntryType::Regular, mode, object.size, b"");
                 let padding = object.size.next_multiple_of(BLOCK) - object.size;
                 self.content = Some(Content { input: self.pack.content(object), left: object.size, padding });
+                Ok(())
+            }
+            Mode::Module if self.skips_modules => {
+                self.head = self.header(EntryType::Directory, 0o755, 0, b"");
                 Ok(())
             }
             Mode::Module => Err(Error::unsupported(format!(

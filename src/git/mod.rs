@@ -7,6 +7,7 @@
 mod address;
 mod archive;
 mod delta;
+mod directory;
 #[cfg(any(test, fuzzing))]
 mod fuzz;
 mod lines;
@@ -14,13 +15,16 @@ mod link;
 mod object;
 mod output;
 mod pack;
+mod query;
 mod talk;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use address::Remote;
 pub(crate) use archive::Files;
+pub(crate) use directory::GitDir;
 pub(crate) use pack::{Limits, Pack};
+pub(crate) use talk::Fetched;
 
 /// The name of an object: a SHA-1.
 pub(crate) type Id = [u8; 20];

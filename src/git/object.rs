@@ -8,13 +8,14 @@ use crate::walls::Wall;
 use std::io::Read;
 
 /// Largest commit and tag, and most tags behind each other.
-const MAX_WORDS: u64 = 1 << 20;
+pub(super) const MAX_WORDS: u64 = 1 << 20;
 const MAX_TAGS: usize = 10;
 /// Longest name of a file: the kernel's.
 const MAX_NAME: usize = 255;
 
-/// The directory of a commit, and the time of the commit in seconds since 1970.
+/// A commit: its id, its directory, and its time in seconds since 1970.
 pub(super) struct Root {
+    pub(super) commit: Id,
     pub(super) tree: Id,
     pub(super) time: u64,
 }
@@ -39,6 +40,11 @@ pub(super) struct Named<'a> {
 }
 
 impl Pack {
+    /// The commit that an object is, or leads to as a tag.
+    pub(crate) fn commit(&self, id: &Id) -> Result<Id> {
+        Ok(self.root(id)?.commit)
+    }
+
     /// An object of a kind.
     pub(super) fn of_kind(&self, id: &Id, kind: Kind) -> Result<&Object> {
         match self.find(id) {
@@ -75,7 +81,7 @@ impl Pack {
             let next = first.ok_or_else(|| Error::internal("the pack is damaged: a commit without files"))?;
             if is_last {
                 let line = lines.take_while(|line| !line.is_empty()).find_map(|line| line.strip_prefix(b"committer "));
-                return Ok(Root { tree: next, time: line.and_then(time).unwrap_or(0) });
+                return Ok(Root { commit: id, tree: next, time: line.and_then(time).unwrap_or(0) });
             }
             id = next;
         }

@@ -1,6 +1,6 @@
 //! The two questions of a fetch: which object a name means, and the pack of that object.
 
-use super::address::Remote;
+use super::address::{MAX_REF, Remote};
 use super::lines::{Line, Lines, Request, reported};
 use super::link::Link;
 use super::{Id, parse_id};
@@ -66,37 +66,44 @@ impl Server {
     }
 }
 
+/// An object that a fetch has brought.
+pub(crate) struct Fetched {
+    /// A commit, or a tag that leads to it.
+    pub(crate) id: Id,
+    /// The whole name of the branch or tag (`refs/tags/v1`), if a name was wanted and the server says it.
+    pub(crate) name: Option<String>,
+}
+
 impl Remote {
-    /// Fetches the wanted commit, without its history: writes its pack, answers its name, or that of a tag that leads
-    /// to it.
-    pub(crate) fn fetch(&self, transport: &Transport, pack: &mut dyn Write) -> Result<Id> {
+    /// Fetches the wanted commit, without its history, and the tag that leads to it: writes their pack.
+    pub(crate) fn fetch(&self, transport: &Transport, pack: &mut dyn Write) -> Result<Fetched> {
         let mut link = Link::open(&self.place, transport)?;
         let server = Server::read(&mut Lines::new(link.greeting()))?;
-        let id = match parse_id(self.wanted.as_bytes()) {
-            Some(id) => id,
+        let found = match parse_id(self.wanted.as_bytes()) {
+            Some(id) => Fetched { id, name: None },
             None => self.find(&server, &mut link)?,
         };
         let depth = server.is_shallow.then_some("deepen 1\n");
-        let want = format!("want {}\n", hex::encode(&id));
+        let want = format!("want {}\n", hex::encode(&found.id));
         let request = server.request("fetch").lines(["no-progress\n", "ofs-delta\n"]).lines(depth);
         let request = request.line(want).line("done\n").end();
         take(&mut Lines::new(link.ask(&request)?), pack).map_err(|error| match error.cause() {
             Some(Cause::CommitUnknown) => Error::invalid(format!("it has no commit {}", self.wanted)),
             _ => error,
         })?;
-        Ok(id)
+        Ok(found)
     }
 
     /// The object that the wanted name means: a tag before a branch, as in git.
-    fn find(&self, server: &Server, link: &mut Link<'_>) -> Result<Id> {
+    fn find(&self, server: &Server, link: &mut Link<'_>) -> Result<Fetched> {
         let wanted = self.wanted.as_str();
         let names = match wanted {
             "" => vec!["HEAD".to_owned()],
             _ => ["", "refs/", "refs/tags/", "refs/heads/"].map(|start| format!("{start}{wanted}")).to_vec(),
         };
         let prefixes = names.iter().map(|name| format!("ref-prefix {name}\n"));
-        let request = server.request("ls-refs").line("peel\n").lines(prefixes).end();
-        let mut found: Vec<Option<Id>> = vec![None; names.len()];
+        let request = server.request("ls-refs").line("symrefs\n").lines(prefixes).end();
+        let mut found: Vec<Option<Fetched>> = names.iter().map(|_| None).collect();
         let mut lines = Lines::new(link.ask(&request)?);
         let mut ended = false;
         for _ in 0..MAX_LINES {
@@ -106,9 +113,9 @@ impl Remote {
             };
             let mut words = text.trim_ascii_end().split(|byte| *byte == b' ');
             let (id, name) = (words.next().and_then(parse_id), words.next().unwrap_or_default());
-            let peeled = words.find_map(|word| word.strip_prefix(b"peeled:")).and_then(parse_id);
             if let Some(at) = names.iter().position(|known| known.as_bytes() == name) {
-                found[at] = peeled.or(id);
+                let target = words.find_map(|word| word.strip_prefix(b"symref-target:"));
+                found[at] = id.map(|id| Fetched { id, name: reference(target.unwrap_or(name)) });
             }
         }
         if !ended {
@@ -123,6 +130,13 @@ impl Remote {
         };
         found.into_iter().flatten().next().ok_or_else(missing)
     }
+}
+
+/// The whole name of a branch or tag, as a line of a file can hold it.
+fn reference(name: &[u8]) -> Option<String> {
+    let name =
+        std::str::from_utf8(name).ok().filter(|name| name.len() <= MAX_REF && !name.contains(char::is_control))?;
+    name.starts_with("refs/").then(|| name.to_owned())
 }
 
 fn old() -> Error {

@@ -2,8 +2,9 @@
 
 use super::output::Name;
 use super::pack::{Kind, Limits, MAX_DEPTH, Pack};
-use super::{Files, Id};
+use super::{Fetched, Files, GitDir, Id, Remote};
 use crate::error::Result;
+use crate::hex;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
@@ -66,6 +67,27 @@ fn differences_of_both_kinds() {
     let near = object(7, &id(Kind::Blob, b"abcdef"), &[6, 1, 0x90, 1]);
     let pack = read(&[base.clone(), near, base]).unwrap();
     assert_eq!(content(&pack, &id(Kind::Blob, b"a")), b"a");
+}
+
+/// git's own files have each object once, and the name of the tag that was wanted.
+#[test]
+fn the_kept_directory_of_a_pack_with_an_object_twice() {
+    let blob = object(3, b"", b"text");
+    let tree = [&b"100644 f\0"[..], &id(Kind::Blob, b"text")].concat();
+    let words = format!("tree {}\ncommitter a <b> 1700000000 +0000\n\nwords\n", hex::encode(&id(Kind::Tree, &tree)));
+    let commit = id(Kind::Commit, words.as_bytes());
+    let pack = read(&[blob.clone(), object(2, b"", &tree), object(1, b"", words.as_bytes()), blob]).unwrap();
+    let dir = std::env::temp_dir().join(format!("coracle-git-{}", std::process::id()));
+    std::fs::create_dir(&dir).unwrap();
+    let root = crate::kernel::tree::open_dir(&dir).unwrap();
+    let fetched = Fetched { id: commit, name: Some("refs/heads/main".into()) };
+    let remote = Remote::of_source("https://h/a.git").unwrap().unwrap();
+    let made = GitDir { pack: &pack, fetched: &fetched, remote: &remote, limits: LIMITS, op: None }
+        .make(std::os::fd::AsFd::as_fd(&root));
+    let name = std::fs::read_to_string(dir.join(".git/packed-refs"));
+    std::fs::remove_dir_all(&dir).unwrap();
+    made.unwrap();
+    assert_eq!(name.unwrap(), format!("{} refs/heads/main\n", hex::encode(&commit)));
 }
 
 #[test]

@@ -8,15 +8,13 @@ use super::collect::Collector;
 use super::config::MAX_CONFIG;
 use super::digest::Digest;
 use super::document::{self, Document, Next, created_by};
-use super::layer::{Stage, describe, recipe};
+use super::layer::{Stage, Staged, recipe};
 use super::layer_store::{LayerStore, Staging};
 use super::publish::{NewImage, Publisher, StagedLayers};
 use super::reference::Reference;
 use super::stored_digest;
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernel::tree;
 use crate::model::{ContainerConfig, Event};
-use crate::op::Op;
 use crate::store::images as rows;
 use crate::store::{Db, Flush};
 use crate::time::now_ns;
@@ -24,7 +22,6 @@ use crate::walls::Wall;
 use std::collections::HashSet;
 use std::collections::hash_map::Entry;
 use std::io::Write;
-use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -132,26 +129,13 @@ impl Building<'_> {
         self.staging.discard(name)
     }
 
-    /// The directory `name`, in which a writable directory of overlayfs lies as `diff`, becomes a layer. `None`:
-    /// nothing was written.
-    pub(crate) fn layer(&mut self, name: &str, op: Option<&Op>) -> Result<Option<Digest>> {
-        let dir = tree::open_dir(&self.staging.path().join(name))?;
-        let Some(staged) = describe(&dir, op)? else {
+    /// Takes the directory `name` as a layer; `None`: nothing was written there, so it goes.
+    pub(super) fn described(&mut self, name: &str, staged: Option<Staged>) -> Result<Option<Digest>> {
+        let Some(staged) = staged else {
             self.staging.discard(name)?;
             return Ok(None);
         };
-        match self.staged.entry(staged.diff_id) {
-            Entry::Occupied(_) => self.staging.discard(name)?,
-            Entry::Vacant(place) => drop(place.insert((name.to_owned(), staged))),
-        }
-        Ok(Some(staged.diff_id))
-    }
-
-    /// Makes a layer of a directory that lies elsewhere on this file system, and is moved.
-    pub(crate) fn layer_of(&mut self, dir: impl AsFd, name: &str, op: Option<&Op>) -> Result<Option<Digest>> {
-        let (own, stage) = self.staging.layer()?;
-        tree::rename_at(dir.as_fd(), name, stage.dir.as_fd(), recipe::DIFF)?;
-        self.layer(&own, op)
+        self.keep(name.to_owned(), staged).map(Some)
     }
 
     /// Makes a layer of a tar, which `write` writes.
@@ -164,11 +148,24 @@ impl Building<'_> {
             self.staging.discard(&name)?;
             return Ok(None);
         }
+        self.keep(name, staged).map(Some)
+    }
+
+    /// Makes a layer of a tar, also where nothing is in it.
+    pub(crate) fn layer_of_tar_or_nothing(
+        &mut self,
+        write: &mut dyn FnMut(&mut dyn Write) -> Result<()>,
+    ) -> Result<Digest> {
+        let (name, staged) = stage_written(&self.staging, write)?;
+        self.keep(name, staged)
+    }
+
+    fn keep(&mut self, name: String, staged: Staged) -> Result<Digest> {
         match self.staged.entry(staged.diff_id) {
             Entry::Occupied(_) => self.staging.discard(&name)?,
             Entry::Vacant(place) => drop(place.insert((name, staged))),
         }
-        Ok(Some(staged.diff_id))
+        Ok(staged.diff_id)
     }
 
     /// Makes an image; answers its id.
@@ -183,7 +180,7 @@ impl Building<'_> {
         self.add(step, Made { architecture, created, history, layers, here: true })
     }
 
-    fn add(&mut self, step: &Step<'_>, made: Made) -> Result<String> {
+    pub(super) fn add(&mut self, step: &Step<'_>, made: Made) -> Result<String> {
         let Made { architecture, created, history, layers, here } = made;
         let document = Document {
             architecture,
@@ -206,7 +203,16 @@ impl Building<'_> {
         let pending = Pending { config: config.clone(), layers: layers.iter().map(path).collect() };
         self.builds.catalog.pending.lock().insert(id.to_string(), pending);
         let parent = step.parent.map(stored_digest).transpose()?;
-        self.made.push(NewImage { id, config, created, layers, parent, names: Vec::new(), made_here: here });
+        self.made.push(NewImage {
+            id,
+            config,
+            created,
+            layers,
+            parent,
+            names: Vec::new(),
+            made_here: here,
+            plugin: None,
+        });
         Ok(id.to_string())
     }
 
@@ -273,7 +279,7 @@ impl Building<'_> {
     }
 
     /// The images that this build sees.
-    fn visible(&self) -> Visible<'_> {
+    pub(super) fn visible(&self) -> Visible<'_> {
         Visible { catalog: &self.builds.catalog, made: &self.made }
     }
 
@@ -282,6 +288,7 @@ impl Building<'_> {
     pub(crate) fn finish(&mut self, image: Option<&str>, names: &[Reference]) -> Result<Vec<Event>> {
         let mut events = Vec::new();
         let mut labels = Default::default();
+        let made_now = image.is_some_and(|id| self.made.iter().any(|made| made.id.to_string() == id));
         // Of an attempt that failed.
         self.made.iter_mut().for_each(|made| made.names.clear());
         if let Some(id) = image {
@@ -302,6 +309,7 @@ impl Building<'_> {
                         parent: row.parent.as_deref().map(stored_digest).transpose()?,
                         names: names.to_vec(),
                         made_here: false,
+                        plugin: None,
                     });
                 }
             }
@@ -315,6 +323,9 @@ impl Building<'_> {
             })?;
         }
         if let Some(id) = image {
+            if made_now {
+                events.push(Event::image("create", id, id, &labels));
+            }
             events.extend(names.iter().map(|name| Event::image("tag", id, &name.to_string(), &labels)));
         }
         Ok(events)

@@ -58,7 +58,7 @@ impl Catalog {
             return Ok(false);
         }
         let config = self.db.read(|tx| Ok(rows::any(tx, id)?.map(|row| row.config).unwrap_or_default()))?;
-        let config: serde_json::Value = serde_json::from_slice(&config).unwrap_or_default();
+        let config: serde_json::Value = crate::document::read(&config).unwrap_or_default();
         Ok(config["config"]["HostConfig"]["Privileged"] == true)
     }
 

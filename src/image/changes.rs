@@ -16,7 +16,9 @@ pub(crate) fn apply(config: &mut ContainerConfig, changes: &[String]) -> Result<
     let mut cmd_set = false;
     for instruction in instructions {
         let env = config.env.clone().unwrap_or_default();
-        let expander = Expander { escape, look_up: &|name| of_env(&env, name), budget: &Budget::new() };
+        let budget = Budget::new();
+        budget.looks_in(&env);
+        let expander = Expander { escape, look_up: &|name| of_env(&env, name), budget: &budget };
         instruction.apply(config, &mut cmd_set, &expander)?;
     }
     Ok(())

@@ -103,6 +103,7 @@ impl Committer {
             parent: (!commit.parent.is_empty()).then(|| stored_digest(commit.parent)).transpose()?,
             names: commit.name.cloned().into_iter().collect(),
             made_here: true,
+            plugin: None,
         };
         let mut all = StagedLayers::new();
         if has_layer {

@@ -87,7 +87,7 @@ impl ImageConfig {
 
     /// Reads a configuration that we stored.
     pub(crate) fn parse(bytes: &[u8]) -> Result<ImageConfig> {
-        serde_json::from_slice(bytes).map_err(|e| Error::invalid(format!("image configuration: {}", json_words(&e))))
+        crate::document::read(bytes).map_err(|e| Error::invalid(format!("image configuration: {}", json_words(&e))))
     }
 
     /// When the image was made, in Unix nanoseconds; 0 where it does not say.

@@ -18,6 +18,7 @@ use crate::kernel::path::{BENEATH_NO_LINKS, openat2};
 use crate::kernel::tree;
 use crate::model::{Event, from_base64, json_words};
 use crate::op::Op;
+use crate::order::Order as _;
 use crate::store::Db;
 use crate::store::images as rows;
 use flate2::read::GzDecoder;
@@ -89,7 +90,7 @@ impl DockerStore {
         let path = images.join("repositories.json");
         if let Some(bytes) = read(&path, MAX_NAMES)? {
             check_values(&bytes, most_values).map_err(|e| e.context(path.display()))?;
-            let read: Repositories = serde_json::from_slice(&bytes)
+            let read: Repositories = crate::document::read(&bytes)
                 .map_err(|e| Error::invalid(format!("{}: {}", path.display(), json_words(&e))))?;
             for (name, id) in read.repositories.into_values().flatten() {
                 let id = Digest::parse(&id, "repositories.json")?;
@@ -108,7 +109,7 @@ impl DockerStore {
             let name = entry.map_err(|e| failed(&e))?.file_name();
             ids.extend(name.to_str().and_then(Digest::from_hex));
         }
-        ids.sort();
+        ids.order();
         Ok(ids.iter().map(Digest::to_string).collect())
     }
 
@@ -164,7 +165,7 @@ fn replay(mut lines: impl BufRead, tree: &OwnedFd, out: &mut dyn Write, op: Opti
         if got as u64 == MAX_LINE {
             return Err(wrong(&"a line is too long"));
         }
-        let piece: Piece = serde_json::from_slice(&line).map_err(|e| wrong(&e))?;
+        let piece: Piece = crate::document::read(&line).map_err(|e| wrong(&e))?;
         match piece.kind {
             SEGMENT => {
                 let bytes = piece.payload.as_deref().map(|text| match text {
@@ -257,7 +258,8 @@ impl DockerImporter {
             let staged = if here { StagedLayers::new() } else { self.stage(store, &staging, &layers, op)? };
             let parent = store.parent(&id)?;
             let created = read.created_ns();
-            let image = NewImage { id, config: config.clone(), created, layers, parent, names, made_here: false };
+            let image =
+                NewImage { id, config: config.clone(), created, layers, parent, names, made_here: false, plugin: None };
             self.publisher.publish(&staging, &staged, std::slice::from_ref(&image))?;
             let text = id.to_string();
             emit(Event::image("load", &text, &text, &labels(&config)));

@@ -78,6 +78,7 @@ impl Importer {
             parent: None,
             names: name.into_iter().collect(),
             made_here: false,
+            plugin: None,
         };
         let staged = StagedLayers::from([(layer.diff_id, (directory, layer))]);
         let id = image.id.to_string();

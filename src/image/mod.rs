@@ -38,9 +38,11 @@ mod reference;
 mod remote;
 mod remove;
 mod repair;
+mod shared_building;
+mod squash;
 mod verify;
 
-pub(crate) use building::{Building, Builds, Step};
+pub(crate) use building::{Builds, Step};
 pub(crate) use catalog::Catalog;
 pub(crate) use changes::apply as apply_changes;
 pub(crate) use commit::{Commit, check_commit_name};
@@ -81,10 +83,14 @@ pub(crate) mod archive_reader {
         }
     }
 }
+#[cfg(feature = "registry")]
+pub(crate) use publish::NewPlugin;
 pub(crate) use reference::Reference;
 #[cfg(feature = "registry")]
-pub(crate) use remote::{ProgressReader, ProgressSender, UrlImport, beside, login, search};
+pub(crate) use remote::{ProgressReader, ProgressSender, RemotePlugin, UrlImport, beside, login, search};
 pub(crate) use remove::ImageUser;
+pub(crate) use shared_building::SharedBuilding;
+pub(crate) use squash::difference;
 
 use crate::error::Result;
 use crate::model::{Event, Progress, StringMap};

@@ -3,6 +3,7 @@
 use super::layer_store::LayerStore;
 use crate::error::Result;
 use crate::kernel::tree::{self, Lock};
+use crate::order::Order as _;
 use std::os::fd::AsFd;
 use std::time::{Duration, SystemTime};
 
@@ -29,7 +30,7 @@ impl LayerStore {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
         let oldest = i64::try_from(now.saturating_sub(LONGEST.as_secs())).unwrap_or(i64::MAX);
         // Newest first: what does not fit any more goes.
-        found.sort_by_key(|(stat, _)| std::cmp::Reverse((stat.mtime.seconds, stat.mtime.nanos)));
+        found.order_by_key(|(stat, _)| std::cmp::Reverse((stat.mtime.seconds, stat.mtime.nanos)));
         let mut total = 0u64;
         for (stat, name) in found {
             total = total.saturating_add(stat.size);

@@ -8,8 +8,10 @@ use super::reference::Reference;
 use super::{name_row, signed};
 use crate::error::{Error, Result};
 use crate::store::images::{self as rows, ImageRow};
+use crate::store::plugins::{self, PluginRow};
 use crate::store::{Db, Flush};
 use crate::time::now_ns;
+use rusqlite::Transaction;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -34,6 +36,28 @@ pub(super) struct NewImage {
     pub(super) names: Vec<Reference>,
     /// Whether this engine made the image: then its history is trusted, and builds may use it as a cached step.
     pub(super) made_here: bool,
+    /// The plugin whose files the image has: it is installed, or gets another image, with it.
+    pub(super) plugin: Option<NewPlugin>,
+}
+
+/// A plugin that becomes visible together with its image, which stays hidden.
+#[derive(Debug, Clone)]
+#[cfg_attr(not(feature = "registry"), expect(dead_code, reason = "plugins come from registries"))]
+pub(crate) enum NewPlugin {
+    Installed(PluginRow),
+    /// The id of one that is there, and its new document.
+    Upgraded(String, String),
+}
+
+impl NewPlugin {
+    /// Gives the plugin its image.
+    fn publish(&self, tx: &Transaction<'_>, image_id: &str) -> Result<()> {
+        match self {
+            NewPlugin::Installed(plugin) => plugins::insert(tx, plugin)?,
+            NewPlugin::Upgraded(id, document) => plugins::replace(tx, id, image_id, document)?,
+        }
+        rows::hide(tx, image_id)
+    }
 }
 
 /// The changes that [`Publisher::publish`] made beside those that it was asked for.
@@ -83,6 +107,7 @@ impl Publisher {
                 if image.made_here {
                     rows::made_here(tx, &row.id)?;
                 }
+                image.plugin.as_ref().map_or(Ok(()), |plugin| plugin.publish(tx, &row.id))?;
                 for name in &image.names {
                     if let Some(old) = rows::set_name(tx, &name_row(name, &row.id), now)? {
                         done.renamed.push((name.to_string(), old));

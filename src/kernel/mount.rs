@@ -15,6 +15,12 @@ pub(crate) fn overlay(lower: &[&Path], upper: Option<(&Path, &Path)>, attributes
     overlay_with(lower, upper, &[], attributes)
 }
 
+/// A read-only overlay whose files all have one SELinux label; without a label, their own.
+pub(crate) fn overlay_labelled(lower: &[&Path], label: Option<&str>, attributes: u64) -> Result<OwnedFd> {
+    let options: Vec<(&str, &str)> = label.map(|label| ("context", label)).into_iter().collect();
+    overlay_with(lower, None, &options, attributes)
+}
+
 /// A writable overlay that never flushes: for a directory that its maker flushes before anybody relies on it. Renamed
 /// directories are copied, so that the directory is complete by itself.
 pub(crate) fn overlay_unflushed(lower: &[&Path], upper: &Path, work: &Path, attributes: u64) -> Result<OwnedFd> {
@@ -188,11 +194,39 @@ pub(crate) fn copy_of(dir: Option<BorrowedFd<'_>>, path: &Path, recursive: bool)
     owned(fd, format_args!("mount {}", path.display()))
 }
 
-/// A detached copy of the mount of a relative path below a directory in which others may write: links that lead out of
-/// the directory are refused. The directory's own path is trusted.
-pub(crate) fn copy_below(dir: &Path, below: &str, recursive: bool) -> Result<OwnedFd> {
-    let resolve = if Wall::VolumeParts.stands() { libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS } else { 0 };
-    let inside = openat2(open_path(dir)?.as_fd(), below, libc::O_PATH, 0, resolve)?;
+/// A relative path below a directory in which others may write.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Below {
+    /// Empty: the directory itself.
+    pub path: String,
+    /// No component is a link. Otherwise links may lead on, but not out of the directory.
+    pub no_links: bool,
+}
+
+impl Below {
+    /// The path `inner` below the path `outer`. Of two paths neither goes through links: a link in the outer directory that stays in
+    /// the whole could lead out of the outer directory.
+    pub(crate) fn of(outer: &str, inner: &str) -> Below {
+        match (outer, inner) {
+            (path, "") | ("", path) => Below { path: path.to_owned(), no_links: false },
+            (outer, inner) => Below { path: format!("{outer}/{inner}"), no_links: true },
+        }
+    }
+
+    /// Opens the path below a directory, whose own path is trusted. Errors: links lead out of the directory.
+    pub(crate) fn open(&self, dir: &Path, flags: i32) -> Result<OwnedFd> {
+        let resolve = match self.no_links {
+            _ if !Wall::VolumeParts.stands() => 0,
+            true => libc::RESOLVE_BENEATH | libc::RESOLVE_NO_SYMLINKS,
+            false => libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS,
+        };
+        openat2(open_path(dir)?.as_fd(), &self.path, flags, 0, resolve)
+    }
+}
+
+/// A detached copy of the mount of a path below a directory: links that lead out of the directory are refused.
+pub(crate) fn copy_below(dir: &Path, below: &Below, recursive: bool) -> Result<OwnedFd> {
+    let inside = below.open(dir, libc::O_PATH)?;
     copy_of(Some(inside.as_fd()), Path::new(""), recursive)
 }
 
@@ -257,7 +291,7 @@ pub(crate) fn root_of(namespace: BorrowedFd<'_>, below: &str) -> Result<OwnedFd>
         enter(namespace)?;
         match below {
             "" => copy_of(None, Path::new("/"), false),
-            below => copy_below(Path::new("/"), below, false),
+            below => copy_below(Path::new("/"), &Below::of("", below), false),
         }
     })
 }
@@ -313,13 +347,23 @@ pub(crate) fn enter(namespace: BorrowedFd<'_>) -> Result<()> {
 
 /// Whether the mount that holds `fd` is read-only.
 pub(crate) fn is_read_only(fd: BorrowedFd<'_>) -> Result<bool> {
+    Ok(facts(fd)?.f_flag & libc::ST_RDONLY != 0)
+}
+
+/// The free bytes of the file system that holds `fd`, with those that only root may take.
+pub(crate) fn free_bytes(fd: BorrowedFd<'_>) -> Result<u64> {
+    let facts = facts(fd)?;
+    Ok(facts.f_bfree.saturating_mul(facts.f_frsize))
+}
+
+fn facts(fd: BorrowedFd<'_>) -> Result<libc::statvfs> {
     // SAFETY: plain data for which all zeroes is valid.
     let mut stat: libc::statvfs = unsafe { std::mem::zeroed() };
     // SAFETY: stat lives over the call.
     if unsafe { libc::fstatvfs(fd.as_raw_fd(), &raw mut stat) } < 0 {
         return Err(Error::os("stat a file system", errno()));
     }
-    Ok(stat.f_flag & libc::ST_RDONLY != 0)
+    Ok(stat)
 }
 
 /// Number of the mount that holds `fd`.

@@ -3,12 +3,11 @@
 use super::fd::{cstr, errno};
 use super::file::{read_again, read_bytes};
 use super::mount;
-use super::switches::Switches;
 use crate::error::{Error, Result};
 use crate::walls::Wall;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, CString, c_void};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// The use of a sealed memfd, which since Linux 6.3 must be given at its creation.
@@ -102,6 +101,22 @@ fn program_file(content: &[u8]) -> Result<OwnedFd> {
     })
 }
 
+/// The command line and the variables of a program that is started.
+#[derive(Debug)]
+pub(crate) struct Words {
+    /// The program's name, then its arguments.
+    pub(crate) line: Vec<CString>,
+    /// `NAME=value`.
+    pub(crate) environment: Vec<CString>,
+}
+
+impl Words {
+    /// The addresses of some words, and the null behind them.
+    fn addresses(words: &[CString]) -> Vec<*const libc::c_char> {
+        words.iter().map(|word| word.as_ptr()).chain([std::ptr::null()]).collect()
+    }
+}
+
 /// The memory that the two short-lived children share with the starting thread.
 struct Start {
     program: RawFd,
@@ -109,6 +124,8 @@ struct Start {
     stack: *mut u8,
     /// The command line, up to the null.
     argv: *const *const libc::c_char,
+    /// The variables, up to the null.
+    envp: *const *const libc::c_char,
     error: i32,
 }
 
@@ -124,17 +141,15 @@ const BOOT: RawFd = 3;
 /// an intermediate state): the first child ends without executing anything and is reaped here; it makes the second,
 /// which executes the program. The host program gets no SIGCHLD and has no child. All signals are blocked meanwhile: a
 /// handler of the host must not run in a child that shares its memory.
-pub(crate) fn start_detached(program: BorrowedFd<'_>, boot: BorrowedFd<'_>, switches: Switches) -> Result<()> {
+pub(crate) fn start_detached(program: BorrowedFd<'_>, boot: BorrowedFd<'_>, words: &Words) -> Result<()> {
     let mut stacks = std::mem::MaybeUninit::<[u8; 2 * STACK]>::uninit();
-    let switches = switches.argv();
-    let name = [c"coracle-monitor".as_ptr()];
-    let words = name.into_iter().chain(switches.iter().map(|word| word.as_ptr()));
-    let argv: Vec<*const libc::c_char> = words.chain([std::ptr::null()]).collect();
+    let (argv, envp) = (Words::addresses(&words.line), Words::addresses(&words.environment));
     let mut start = Start {
         program: program.as_raw_fd(),
         boot: boot.as_raw_fd(),
         stack: std::ptr::null_mut(),
         argv: argv.as_ptr(),
+        envp: envp.as_ptr(),
         error: 0,
     };
     // SAFETY: both stacks lie in the array, which outlives the children (the caller is suspended until they are done
@@ -166,7 +181,10 @@ pub(crate) fn start_detached(program: BorrowedFd<'_>, boot: BorrowedFd<'_>, swit
     // SAFETY: a plain read; volatile because a child wrote it.
     match unsafe { (&raw const start.error).read_volatile() } {
         0 => Ok(()),
-        error => Err(Error::os("start the monitor", error)),
+        error => {
+            let name = words.line.first().map(|name| name.to_string_lossy()).unwrap_or_default();
+            Err(Error::os(format_args!("start {name}"), error))
+        }
     }
 }
 
@@ -217,9 +235,8 @@ extern "C" fn second_child(start: *mut c_void) -> i32 {
             libc::syscall(libc::SYS_dup3, (*shared).boot, BOOT, 0)
         };
         if program >= 0 && moved >= 0 {
-            let envp = [std::ptr::null::<libc::c_char>()];
-            let empty = c"".as_ptr();
-            libc::syscall(libc::SYS_execveat, program, empty, (*shared).argv, envp.as_ptr(), libc::AT_EMPTY_PATH);
+            let (empty, flags) = (c"".as_ptr(), libc::AT_EMPTY_PATH);
+            libc::syscall(libc::SYS_execveat, program, empty, (*shared).argv, (*shared).envp, flags);
         }
         (&raw mut (*shared).error).write_volatile(*libc::__errno_location());
         libc::syscall(libc::SYS_exit_group, 1);

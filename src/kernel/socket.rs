@@ -204,6 +204,15 @@ fn send_with(socket: BorrowedFd<'_>, data: &[u8], fds: &[RawFd], flags: i32) -> 
 
 /// Receives one packet (blocking) with its descriptors; 0 bytes are the end.
 pub(crate) fn receive(socket: BorrowedFd<'_>, data: &mut [u8]) -> Result<(usize, Vec<OwnedFd>)> {
+    receive_with(socket, data, 0)
+}
+
+/// Receives like [`receive`], but leaves the packet in the socket: the next call gets the packet, too.
+pub(crate) fn peek(socket: BorrowedFd<'_>, data: &mut [u8]) -> Result<(usize, Vec<OwnedFd>)> {
+    receive_with(socket, data, libc::MSG_PEEK)
+}
+
+fn receive_with(socket: BorrowedFd<'_>, data: &mut [u8], flags: i32) -> Result<(usize, Vec<OwnedFd>)> {
     let mut control = Control([0; 16 + 4 * MAX_FDS]);
     let mut iov = libc::iovec { iov_base: data.as_mut_ptr().cast(), iov_len: data.len() };
     // SAFETY: all zeroes is a valid header.
@@ -214,7 +223,7 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, data: &mut [u8]) -> Result<(usize,
     message.msg_controllen = control.0.len();
     let got = loop {
         // SAFETY: header, data and control live over the call.
-        let got = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) };
+        let got = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC | flags) };
         if got >= 0 {
             break got as usize;
         }

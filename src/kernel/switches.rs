@@ -13,7 +13,7 @@ pub(crate) struct Switches {
 impl Switches {
     /// The arguments after the program's name: switched-off walls, the seconds.
     #[cfg(feature = "attacks")]
-    pub(super) fn argv(self) -> Vec<CString> {
+    pub(crate) fn argv(self) -> Vec<CString> {
         let walls_off = std::env::var("CORACLE_WALLS_OFF").unwrap_or_default();
         let seconds = self.entry_limit_s.map(|seconds| seconds.to_string());
         [walls_off, seconds.unwrap_or_default()].into_iter().filter_map(|word| CString::new(word).ok()).collect()
@@ -22,7 +22,7 @@ impl Switches {
     /// The arguments after the program's name.
     #[cfg(not(feature = "attacks"))]
     #[allow(clippy::unused_self)]
-    pub(super) fn argv(self) -> Vec<CString> {
+    pub(crate) fn argv(self) -> Vec<CString> {
         Vec::new()
     }
 }

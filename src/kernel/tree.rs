@@ -474,6 +474,15 @@ pub(crate) fn try_lock(fd: BorrowedFd<'_>, how: Lock) -> Result<bool> {
     }
 }
 
+/// Gives that lock up, for all copies of this open file.
+pub(crate) fn unlock(fd: BorrowedFd<'_>) -> Result<()> {
+    // SAFETY: no pointers.
+    match unsafe { libc::flock(fd.as_raw_fd(), libc::LOCK_UN) } {
+        0 => Ok(()),
+        _ => Err(Error::os("unlock", errno())),
+    }
+}
+
 /// The names in a directory (opened for reading), without `.` and `..`.
 pub(crate) fn names(dir: BorrowedFd<'_>) -> Result<Vec<Vec<u8>>> {
     Ok(entries(dir)?.into_iter().map(|(name, _)| name).collect())

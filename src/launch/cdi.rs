@@ -4,10 +4,12 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::file::read_bounded;
 use crate::kernel::path::clean;
+use crate::launch::yaml;
 use crate::model::DeviceRequest;
+use crate::order::Order as _;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The name of the driver in a request.
@@ -101,6 +103,18 @@ pub(crate) fn resolve(requests: &[DeviceRequest], dirs: &[PathBuf]) -> Result<Ed
     Ok(edits)
 }
 
+/// The devices that the specifications in `dirs` have, sorted, and the reasons for which specifications cannot be read.
+pub(crate) fn devices(dirs: &[PathBuf]) -> (BTreeSet<String>, Vec<String>) {
+    match Specifications::read(dirs) {
+        Ok(found) => {
+            let of =
+                |spec: &Spec| spec.devices.iter().map(|one| format!("{}={}", spec.kind, one.name)).collect::<Vec<_>>();
+            (found.specs.iter().flat_map(of).collect(), found.failed)
+        }
+        Err(error) => (BTreeSet::new(), vec![error.message().to_owned()]),
+    }
+}
+
 /// `vendor.com/class=name`.
 struct Name<'a> {
     kind: &'a str,
@@ -144,25 +158,20 @@ impl Specifications {
                 entries => entries.map_err(|e| Error::io(format_args!("list {}", dir.display()), &e))?,
             };
             let mut files: Vec<PathBuf> = entries.flatten().take(MAX_FILES).map(|entry| entry.path()).collect();
-            files.sort();
+            files.order();
             files.iter().for_each(|file| found.take(rank, file));
         }
         Ok(found)
     }
 
     fn take(&mut self, rank: usize, file: &Path) {
-        let is_spec = match file.extension().and_then(|end| end.to_str()) {
-            Some("json") => true,
-            Some("yaml" | "yml") => {
-                self.failed.push(format!("{} is YAML, and only JSON is read", file.display()));
-                false
-            }
-            _ => false,
+        // The names that the format knows.
+        let format = match file.extension().and_then(|end| end.to_str()) {
+            Some("json") => Format::Json,
+            Some("yaml") => Format::Yaml,
+            _ => return,
         };
-        if !is_spec {
-            return;
-        }
-        match read(file) {
+        match read(file, format) {
             Ok(spec) => {
                 self.specs.push(spec);
                 self.ranks.push(rank);
@@ -249,10 +258,25 @@ struct MountEdit {
     kind: String,
 }
 
-fn read(file: &Path) -> Result<Spec> {
+/// How a specification is written.
+#[derive(Clone, Copy)]
+enum Format {
+    Json,
+    Yaml,
+}
+
+fn read(file: &Path, format: Format) -> Result<Spec> {
     let text = read_bounded(file, MAX_BYTES)?;
     let text = text.ok_or_else(|| Error::not_found(format!("{} is gone", file.display())))?;
-    serde_json::from_slice(&text).map_err(|error| Error::invalid(format!("{}: {error}", file.display())))
+    let invalid = |error: &dyn std::fmt::Display| Error::invalid(format!("{}: {error}", file.display()));
+    match format {
+        Format::Json => crate::document::read(&text).map_err(|error| invalid(&error)),
+        Format::Yaml => {
+            let text = std::str::from_utf8(&text).map_err(|error| invalid(&error))?;
+            let document = yaml::read(text).map_err(|error| invalid(&error))?;
+            serde_json::from_value(document).map_err(|error| invalid(&error))
+        }
+    }
 }
 
 impl ContainerEdits {
@@ -394,7 +418,9 @@ mod tests {
             ("first", "b.json", spec("v.com/y", "two", json!({}))),
             ("first", "c.json", spec("v.com/y", "two", json!({}))),
             ("first", "d.json", spec("v.com/z", "hooked", json!({ "hooks": [{ "hookName": "createContainer" }] }))),
-            ("first", "e.yaml", json!({})),
+            ("first", "e.yaml", json!({ "kind": "v.com/e" })),
+            ("first", "f.yaml", json!("no map")),
+            ("first", "g.yml", json!("of no format")),
         ]);
         let edits = resolve(&named(&["v.com/x=one"]), &dirs).unwrap();
         assert_eq!((edits.env, edits.groups), (vec!["ALL=1".to_owned(), "FROM=second".to_owned()], vec![7]));
@@ -403,7 +429,7 @@ mod tests {
         assert!(error("v.com/z=hooked").contains("hooks of its specification are not supported"));
         let missing = error("v.com/x=none");
         assert!(missing.starts_with("CDI device injection failed: unresolvable CDI devices v.com/x=none"), "{missing}");
-        assert!(missing.contains("e.yaml is YAML"), "{missing}");
+        assert!(missing.contains("f.yaml: invalid type") && !missing.contains("g.yml"), "{missing}");
         std::fs::remove_dir_all(base).unwrap();
     }
 

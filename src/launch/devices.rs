@@ -4,6 +4,7 @@ use super::cdi;
 use crate::error::{Error, Result};
 use crate::kernel::path::clean;
 use crate::model::{DeviceMapping, Resources};
+use crate::order::Order as _;
 use std::fmt;
 use std::fs::{self, Metadata};
 use std::io;
@@ -311,7 +312,7 @@ fn walk(dir: &Path, inside: &str, skip: &dyn Fn(&Path) -> bool, nodes: &mut Vec<
 /// The entries of a directory, the last name first, each with its path in the container.
 fn entries_of(dir: &Path, inside: &str) -> io::Result<Vec<(PathBuf, String)>> {
     let mut entries = fs::read_dir(dir)?.collect::<io::Result<Vec<_>>>()?;
-    entries.sort_by_key(|entry| std::cmp::Reverse(entry.file_name()));
+    entries.order_by_key(|entry| std::cmp::Reverse(entry.file_name()));
     let named = entries.into_iter().filter_map(|entry| Some((entry.path(), entry.file_name().into_string().ok()?)));
     Ok(named.map(|(path, name)| (path, clean(&format!("{inside}/{name}")))).collect())
 }

@@ -10,3 +10,4 @@ pub(crate) mod plan;
 pub(crate) mod seccomp;
 pub(crate) mod selinux;
 pub(crate) mod step;
+mod yaml;

@@ -3,7 +3,7 @@
 use super::plan::Plan;
 use super::step::Step;
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernel::process;
+use crate::kernel::process::{self, Words};
 use crate::kernel::socket;
 use crate::kernel::switches::Switches;
 use crate::op::{Op, Ready, wait_fd};
@@ -109,7 +109,9 @@ pub(crate) fn spawn(program: &MonitorProgram, new_network: bool) -> Result<Waiti
     if new_network {
         socket::send(ours.as_fd(), &Call::NewNetwork.request().to_bytes(), &[])?;
     }
-    program.with(|memfd| process::start_detached(memfd, theirs.as_fd(), program.switches))?;
+    let name = [c"coracle-monitor".to_owned()].into_iter();
+    let words = Words { line: name.chain(program.switches.argv()).collect(), environment: Vec::new() };
+    program.with(|memfd| process::start_detached(memfd, theirs.as_fd(), &words))?;
     Ok(Waiting(ours))
 }
 
@@ -264,16 +266,12 @@ impl Control {
         self.0.as_fd()
     }
 
-    /// Waits without limit for the end that an earlier call asked for. Errors: the operation ended, or the monitor is
-    /// gone ([`ErrorKind::Unavailable`]).
+    /// Waits without limit for the end that an earlier call asked for. The report stays in the connection, which has
+    /// nothing else to say: each wait hears it, one beside another or after it. Errors: the operation ended, or the monitor
+    /// is gone ([`ErrorKind::Unavailable`]).
     pub(crate) fn end(&self, op: Option<&Op>) -> Result<Answer> {
         wait_fd(self.0.as_fd(), Ready::Read, None, op)?;
-        read_answer(self.0.as_fd())
-    }
-
-    /// The descriptor of the connection.
-    pub(crate) fn into_fd(self) -> OwnedFd {
-        self.0
+        read_answer_by(self.0.as_fd(), socket::peek).map(|(answer, _)| answer)
     }
 
     /// Waits for an answer until `deadline`; `None`: it has passed.
@@ -297,10 +295,17 @@ fn read_answer(socket: BorrowedFd<'_>) -> Result<Answer> {
 
 /// The answer with its descriptors.
 fn read_answer_with(socket: BorrowedFd<'_>) -> Result<(Answer, Vec<OwnedFd>)> {
+    read_answer_by(socket, socket::receive)
+}
+
+/// A function that gets a packet and its descriptors.
+type Receive = fn(BorrowedFd<'_>, &mut [u8]) -> Result<(usize, Vec<OwnedFd>)>;
+
+fn read_answer_by(socket: BorrowedFd<'_>, receive: Receive) -> Result<(Answer, Vec<OwnedFd>)> {
     let mut bytes = [0u8; ANSWER_LEN];
-    let received = match socket::receive(socket, &mut bytes) {
+    let received = match receive(socket, &mut bytes) {
         // The monitor ended without reading all requests: the kernel reports this once, before the last answer.
-        Err(error) if error.is(libc::ECONNRESET) => socket::receive(socket, &mut bytes),
+        Err(error) if error.is(libc::ECONNRESET) => receive(socket, &mut bytes),
         received => received,
     };
     let (got, fds) = received.map_err(hung_up)?;

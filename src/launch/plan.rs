@@ -5,6 +5,7 @@
 
 use super::devices::DeviceNode;
 use super::{apparmor, cgroup};
+use crate::kernel::mount::Below;
 use crate::walls::Wall;
 use coracle_monitor::encode::{Closed, Items, PlanWriter};
 use coracle_monitor::ops;
@@ -49,8 +50,8 @@ pub(crate) enum Mount {
         read_only_below: bool,
         /// The owners of files are ids of the container, if it has a user namespace.
         own_ids: bool,
-        /// The path below the source that is bound in its place; empty: the source itself.
-        part: String,
+        /// The path below the source that is bound in its place.
+        part: Below,
     },
     /// A file system that all containers with a volume share: `index` of its mount namespace in the boot message.
     /// `attributes` are `MOUNT_ATTR_*` in addition to its own. `part` is the path below its root; empty: all of it.
@@ -161,6 +162,9 @@ pub(crate) struct Log {
     pub max_file: u32,
     /// Whether rotated files are compressed.
     pub compress: bool,
+    /// The file of the delivery's cursor, from the container's directory: no file gives way before it is delivered. Empty:
+    /// none waits.
+    pub cursor: String,
 }
 
 /// A container to start, in its decided form.
@@ -502,6 +506,9 @@ fn strings(plan: &mut PlanWriter, c: &Container) {
     if let Some(log) = &c.log {
         string(STRING_LOG_NAME, &log.name);
         string(STRING_LOG_ATTRS, &log.attributes);
+        if !log.cursor.is_empty() {
+            string(STRING_LOG_CURSOR, &log.cursor);
+        }
     }
 }
 
@@ -962,7 +969,9 @@ fn user_mounts(plan: &mut PlanWriter, c: &Container) {
                     | if *recursive { BIND_RECURSIVE } else { 0 }
                     | if *own_ids { BIND_OWN } else { 0 }
                     | if *own_ids && c.users.is_some() { BIND_IDMAP } else { 0 };
-                match part.as_str() {
+                let Below { path, no_links } = part;
+                let flags = flags | if *no_links { BIND_NO_LINKS } else { 0 };
+                match path.as_str() {
                     "" => bind(plan, source, target, *attributes, *propagation, flags),
                     part => bind_part(plan, (source, part), target, *attributes, *propagation, flags),
                 }

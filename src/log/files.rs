@@ -7,10 +7,11 @@
 use super::packed::Packed;
 use crate::error::{Error, Result};
 use crate::kernel::tree::get_xattr_fd;
-use coracle_monitor::wire::{LOG_MARK, LogMark};
+use coracle_monitor::wire::{LOG_MARK, LOG_MARK_BEFORE, LogMark};
+use std::ffi::CStr;
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind::{Interrupted, NotFound};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -40,6 +41,13 @@ pub(super) enum Past {
     Gone,
 }
 
+/// The mark of a log file; `None`: there is none.
+fn mark(file: BorrowedFd<'_>) -> Result<Option<LogMark>> {
+    let named = |name: &CStr| get_xattr_fd(file, &name.to_string_lossy());
+    let bytes = named(LOG_MARK)?.map_or_else(|| named(LOG_MARK_BEFORE), |bytes| Ok(Some(bytes)))?;
+    Ok(bytes.and_then(|bytes| LogMark::from_bytes(&bytes)))
+}
+
 impl LogFile {
     /// Opens a file of the log; `None`: no file has that name.
     fn open(path: PathBuf) -> Result<Option<LogFile>> {
@@ -55,8 +63,7 @@ impl LogFile {
         if !facts.is_file() {
             return Err(Error::corrupt(format!("log {}: not a regular file", path.display())).in_area("log"));
         }
-        let mark = get_xattr_fd(file.as_fd(), &LOG_MARK.to_string_lossy())?;
-        let mark = mark.and_then(|bytes| LogMark::from_bytes(&bytes));
+        let mark = mark(file.as_fd())?;
         Ok(Some(LogFile { file, id: (facts.dev(), facts.ino()), mark, offset: 0, packed: None, path }))
     }
 

@@ -76,12 +76,76 @@ pub struct BuildImage {
     pub target: String,
     /// Images whose steps the cache may use; with this list it uses only these images and their parents.
     pub cachefrom: Vec<String>,
-    /// Merge all new layers into one: not supported.
+    /// Make one layer of those that the last stage puts on its base image. The images of the steps stay, for later builds.
     pub squash: bool,
+    /// Empty: all stages up to the wanted one, in the order of the file. `parallel`: the stages that the wanted one needs, side
+    /// by side, with numbered steps as output.
+    pub stages: String,
     /// The platform: only that of this machine.
     pub platform: String,
     /// Credentials by registry, as in the header `X-Registry-Config`.
     pub auths: BTreeMap<String, RegistryAuth>,
+    /// Secrets that steps mount by `RUN --mount=type=secret`. The HTTP API has no way to give one.
+    pub secrets: Vec<BuildSecret>,
+    /// Agents that steps reach by `RUN --mount=type=ssh`.
+    pub ssh: Vec<BuildSsh>,
+}
+
+/// A secret of a build: `RUN --mount=type=secret,id=...` mounts it. One of `value`, `src` and `env` says what it is. It
+/// comes into no layer, history, cache or log.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::Context;
+/// use coracle::model::{BuildImage, BuildSecret};
+///
+/// let token = BuildSecret { id: "token".into(), env: "TOKEN".into(), ..Default::default() };
+/// let file = "FROM busybox\nRUN --mount=type=secret,id=token wc -c /run/secrets/token\n";
+/// let build = BuildImage { file: Some(file.into()), secrets: vec![token], ..Default::default() };
+/// engine.image_build(&build, Context::None, &mut |_progress| Ok(()), None)?;
+/// # Ok::<(), coracle::Error>(())
+/// ```
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BuildSecret {
+    /// The name that the build file uses.
+    pub id: String,
+    /// A file of this machine that has the value.
+    pub src: String,
+    /// A variable of this program that has the value.
+    pub env: String,
+    /// The value itself.
+    pub value: Option<String>,
+}
+
+/// Without the value.
+impl std::fmt::Debug for BuildSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let BuildSecret { id, src, env, .. } = self;
+        f.debug_struct("BuildSecret").field("id", id).field("src", src).field("env", env).finish_non_exhaustive()
+    }
+}
+
+/// An agent of a build: `RUN --mount=type=ssh,id=...` has a socket that leads to it.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::Context;
+/// use coracle::model::{BuildImage, BuildSsh};
+///
+/// let agent = BuildSsh { id: "default".into(), socket: "/run/user/1000/ssh-agent".into() };
+/// let file = "FROM alpine\nRUN --mount=type=ssh ssh-add -l\n";
+/// let build = BuildImage { file: Some(file.into()), ssh: vec![agent], ..Default::default() };
+/// engine.image_build(&build, Context::None, &mut |_progress| Ok(()), None)?;
+/// # Ok::<(), coracle::Error>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BuildSsh {
+    /// The name that the build file uses; `default` where the file names none.
+    pub id: String,
+    /// The path of the agent's socket on this machine.
+    pub socket: String,
 }
 
 impl Default for BuildImage {
@@ -114,8 +178,11 @@ impl Default for BuildImage {
             target: String::new(),
             cachefrom: Vec::new(),
             squash: false,
+            stages: String::new(),
             platform: String::new(),
             auths: BTreeMap::new(),
+            secrets: Vec::new(),
+            ssh: Vec::new(),
         }
     }
 }
@@ -124,6 +191,6 @@ impl BuildImage {
     /// Reads the header `X-Registry-Config`: base64 of a map from registry to credentials. As in docker, an unreadable
     /// header means none.
     pub fn auths_from_header(text: &str) -> BTreeMap<String, RegistryAuth> {
-        from_base64(text).and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+        from_base64(text).and_then(|bytes| crate::document::read(&bytes).ok()).unwrap_or_default()
     }
 }

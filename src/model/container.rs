@@ -673,16 +673,17 @@ pub struct HostConfig {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct MountRequest {
-    /// `bind`, `volume`, `tmpfs`.
+    /// `bind`, `volume`, `tmpfs`, `image`.
     #[serde(rename = "Type", deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// Bind: an existing path of the host. Volume: its name; empty: the engine makes up a name. Tmpfs: empty.
+    /// Bind: an existing path of the host. Volume: its name; empty: the engine makes up a name. Tmpfs: empty. Image: a
+    /// reference or an id.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
     pub source: String,
     /// The absolute path in the container.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
     pub target: String,
-    /// Whether the mount is read-only.
+    /// Whether the mount is read-only. The mount of an image always is.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
     /// Of other platforms: accepted, without effect.
@@ -697,6 +698,31 @@ pub struct MountRequest {
     /// Options of a mount of type `tmpfs`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tmpfs_options: Option<TmpfsOptions>,
+    /// Options of a mount of type `image`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_options: Option<ImageOptions>,
+}
+
+/// How the image of [`MountRequest`] is mounted.
+///
+/// ```
+/// use coracle::model::{ImageOptions, MountRequest};
+///
+/// let mount = MountRequest {
+///     kind: "image".into(),
+///     source: "tools:1".into(),
+///     target: "/tools".into(),
+///     image_options: Some(ImageOptions { subpath: "usr/bin".into() }),
+///     ..Default::default()
+/// };
+/// assert_eq!(serde_json::to_value(&mount).unwrap()["ImageOptions"]["Subpath"], "usr/bin");
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct ImageOptions {
+    /// A directory or file of the image that is mounted in place of the whole image: a relative path.
+    #[serde(deserialize_with = "null_default", skip_serializing_if = "String::is_empty")]
+    pub subpath: String,
 }
 
 /// How a bind of [`MountRequest`] is made.
@@ -883,12 +909,12 @@ pub struct Resources {
     /// Devices that drivers give; the one driver is `cdi`, with the names of devices of the Container Device Interface.
     #[serde(deserialize_with = "null_default", skip_serializing_if = "Vec::is_empty")]
     pub device_requests: Vec<DeviceRequest>,
-    /// Of Windows; discarded with a warning.
-    #[serde(deserialize_with = "null_default")]
-    pub disk_quota: i64,
-    /// The most bytes of the kernel's memory; 0: no limit. cgroup v1 alone has this limit.
-    #[serde(deserialize_with = "null_default")]
-    pub kernel_memory: i64,
+    /// Of Windows; discarded with a warning. Inspect has 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_quota: Option<i64>,
+    /// The most bytes of the kernel's memory; absent or 0: no limit, which inspect shows as 0. cgroup v1 alone has this limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel_memory: Option<i64>,
     /// Bytes of memory to which the container is pushed back when memory is short; 0: no such bound.
     #[serde(deserialize_with = "null_default")]
     pub memory_reservation: i64,
@@ -1048,6 +1074,29 @@ pub struct ContainerSummary {
     pub network_settings: SummaryNetworks,
     /// The container's mounts.
     pub mounts: Vec<MountPoint>,
+    /// The outcome of the container's health checks in short.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub health: Option<HealthSummary>,
+}
+
+/// `Health` of a list item.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// for container in engine.container_list(&Default::default())? {
+///     if let Some(health) = container.health.filter(|health| health.status == "unhealthy") {
+///         println!("{} failed {} times in a row", container.id, health.failing_streak);
+///     }
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct HealthSummary {
+    /// `none` (the container has no check, or does not run), `starting`, `healthy`, `unhealthy`.
+    pub status: String,
+    /// Consecutive failures.
+    pub failing_streak: u32,
 }
 
 /// `HostConfig` of a list item.
@@ -1064,6 +1113,9 @@ pub struct ContainerSummary {
 pub struct SummaryHostConfig {
     /// As in [`HostConfig`].
     pub network_mode: String,
+    /// As in [`HostConfig`]; absent: none.
+    #[serde(skip_serializing_if = "StringMap::is_empty", default)]
+    pub annotations: StringMap,
 }
 
 /// `NetworkSettings` of a list item.
@@ -1184,9 +1236,15 @@ pub struct LogDelivery {
     pub driver: String,
     /// Lines that are not delivered yet, and their bytes in the log.
     pub owed: LogOwed,
-    /// Lines that were delivered; a line that was sent twice counts once.
+    /// Lines that the receiver, or its kernel, acknowledged; a line that was sent twice counts once.
     pub delivered: u64,
-    /// Lines that rotation removed, or that were damaged, before they were delivered.
+    /// Lines that were sent to a receiver that acknowledges nothing: datagrams, and the journal.
+    #[serde(default)]
+    pub sent: u64,
+    /// Lines that the driver leaves out, as dockerd's does: empty lines of `gelf` and `awslogs`, lines of white space of `splunk` with `raw`.
+    #[serde(default)]
+    pub left_out: u64,
+    /// Lines that rotation removed, or that were damaged, before they were delivered, and lines that the receiver rejected for ever.
     pub lost: u64,
     /// The time of the last acknowledgement, RFC 3339; empty: never.
     pub last_delivered: String,

@@ -92,7 +92,7 @@ impl DockerConfig {
             return Err(Error::invalid(format!("a configuration file of more than {MAX_FILE} bytes")));
         }
         // Not the parser's message: it may show parts of the file.
-        serde_json::from_slice(bytes).map_err(|_| Error::invalid("not a configuration file of docker's"))
+        crate::document::read(bytes).map_err(|_| Error::invalid("not a configuration file of docker's"))
     }
 
     /// The credentials for an image's registry: from the helper for that registry, else from the helper for all, else
@@ -128,7 +128,7 @@ fn ask(name: &str, key: &str, helper: CredentialHelper<'_>) -> Result<RegistryAu
     }
     let program = format!("docker-credential-{name}");
     let said = helper(&program, key).map_err(|e| e.context(&program))?;
-    if let Ok(answer) = serde_json::from_slice::<Answer>(&said) {
+    if let Ok(answer) = crate::document::read::<Answer>(&said) {
         return Ok(match answer.username.as_str() {
             TOKEN_USER => RegistryAuth { identitytoken: answer.secret, ..RegistryAuth::default() },
             _ => RegistryAuth { username: answer.username, password: answer.secret, ..RegistryAuth::default() },

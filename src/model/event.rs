@@ -26,7 +26,7 @@ pub struct Event {
     /// Container events only: the image's name.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub from: String,
-    /// `container`, `image`, `volume`, `network`, `daemon`.
+    /// `container`, `image`, `volume`, `network`, `plugin`, `daemon`.
     #[serde(rename = "Type")]
     pub kind: String,
     /// The deed, such as `start`.

@@ -232,6 +232,9 @@ pub struct NetworkDetail {
     pub scope: String,
     /// The network's driver.
     pub driver: String,
+    /// Whether containers get IPv4 addresses: always.
+    #[serde(rename = "EnableIPv4", default = "yes")]
+    pub enable_ipv4: bool,
     /// Whether containers get IPv6 addresses too.
     #[serde(rename = "EnableIPv6")]
     pub enable_ipv6: bool,
@@ -254,6 +257,65 @@ pub struct NetworkDetail {
     pub options: StringMap,
     /// The network's labels.
     pub labels: StringMap,
+    /// How many of the network's addresses are in use; inspect alone has it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub status: Option<NetworkStatus>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// `Status` of a network.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// for (subnet, use_of) in engine.network_inspect("bridge")?.status.unwrap_or_default().ipam.subnets {
+///     println!("{subnet}: {} in use, {} free", use_of.ips_in_use, use_of.dynamic_ips_available);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NetworkStatus {
+    /// The use of the network's addresses.
+    #[serde(rename = "IPAM")]
+    pub ipam: IpamStatus,
+}
+
+/// `IPAM` of the status of a network.
+///
+/// ```
+/// // A network of a driver that gives out addresses by itself has no subnets here.
+/// assert!(coracle::model::IpamStatus::default().subnets.is_empty());
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct IpamStatus {
+    /// By subnet, `address/prefix`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub subnets: BTreeMap<String, SubnetStatus>,
+}
+
+/// The use of the addresses of a subnet. Numbers that 64 bits do not hold are the largest one.
+///
+/// ```
+/// use coracle::model::SubnetStatus;
+///
+/// // A new network of 256 addresses: its own, the broadcast address and the gateway are taken.
+/// let status = SubnetStatus { ips_in_use: 3, dynamic_ips_available: 253 };
+/// assert_eq!(status.ips_in_use + status.dynamic_ips_available, 256);
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SubnetStatus {
+    /// Addresses that nobody can get any more: those of containers that run, of the gateway, those that are set aside, and
+    /// those that no interface may have.
+    #[serde(rename = "IPsInUse")]
+    pub ips_in_use: u64,
+    /// Addresses of the range for containers that are free.
+    #[serde(rename = "DynamicIPsAvailable")]
+    pub dynamic_ips_available: u64,
 }
 
 /// A setting of the host that the engine changed.

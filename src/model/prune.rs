@@ -38,6 +38,58 @@ pub struct PrunedNetworks {
     pub networks_deleted: Vec<String>,
 }
 
+/// The caches of builds (`RUN --mount=type=cache`) that a prune removed.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// let pruned = engine.build_prune(&Default::default(), None)?;
+/// println!("{} bytes of {} caches", pruned.space_reclaimed, pruned.caches_deleted.len());
+/// # Ok::<(), coracle::Error>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct PrunedBuilds {
+    /// Ids, as a disk usage shows them.
+    pub caches_deleted: Vec<String>,
+    /// Bytes of their files.
+    pub space_reclaimed: u64,
+}
+
+/// A cache of builds: a directory that steps with the same `RUN --mount=type=cache` share.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::DiskUsageQuery;
+///
+/// let usage = engine.disk_usage(DiskUsageQuery { build_cache: true, ..Default::default() }, None)?;
+/// for cache in usage.build_cache {
+///     println!("{}: {} bytes", cache.description, cache.size);
+/// }
+/// # Ok::<(), coracle::Error>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct BuildCache {
+    /// The name of its directory.
+    #[serde(rename = "ID")]
+    pub id: String,
+    /// `exec.cachemount`.
+    #[serde(rename = "Type")]
+    pub kind: String,
+    /// Which cache it is: `cached mount` and the id that the build file gives it.
+    pub description: String,
+    /// Whether a step uses it now: then no prune removes it.
+    pub in_use: bool,
+    /// Whether others depend on it: never.
+    pub shared: bool,
+    /// Bytes of its files.
+    pub size: u64,
+    /// RFC 3339.
+    pub created_at: String,
+    /// RFC 3339.
+    pub last_used_at: String,
+}
+
 /// Which objects a disk usage counts.
 ///
 /// ```no_run
@@ -57,11 +109,13 @@ pub struct DiskUsageQuery {
     pub images: bool,
     /// The files of each volume are counted, which takes as long as a walk through them.
     pub volumes: bool,
+    /// The files of each cache of builds are counted.
+    pub build_cache: bool,
 }
 
 impl DiskUsageQuery {
     /// All kinds of objects.
-    pub const ALL: DiskUsageQuery = DiskUsageQuery { containers: true, images: true, volumes: true };
+    pub const ALL: DiskUsageQuery = DiskUsageQuery { containers: true, images: true, volumes: true, build_cache: true };
 }
 
 /// Answer of a disk usage: the objects of the kinds that were requested, with their sizes.
@@ -85,6 +139,8 @@ pub struct DiskUsage {
     pub containers: Vec<ContainerSummary>,
     /// With `UsageData`.
     pub volumes: Vec<Volume>,
+    /// The caches of builds.
+    pub build_cache: Vec<BuildCache>,
 }
 
 /// `UsageData` of a volume.
@@ -162,9 +218,11 @@ fn has(labels: &StringMap, wanted: &str) -> bool {
     labels.get(key).is_some_and(|have| value.is_none_or(|value| have == value))
 }
 
-/// Unix seconds, maybe with a fraction, RFC 3339, or a time before now: `10m`, `1h30m`.
+/// Unix seconds, maybe with a fraction, RFC 3339 or its beginning from the day on, or a time before now: `10m`, `1h30m`. A time
+/// without a zone is in UTC.
 pub(crate) fn moment(text: &str) -> Option<i64> {
-    if let Some(time) = parse_rfc3339(text.as_bytes()) {
+    const ENDS: [&str; 5] = ["", "Z", ":00Z", ":00:00Z", "T00:00:00Z"];
+    if let Some(time) = ENDS.iter().find_map(|end| parse_rfc3339(format!("{text}{end}").as_bytes())) {
         return Some(time);
     }
     if let Some(before) = duration(text) {
@@ -206,7 +264,22 @@ mod tests {
     fn filters_are_checked() {
         assert_eq!(read("until", &["1.5"]).unwrap().until, Some(1_500_000_000));
         assert_eq!(read("until", &["1970-01-01T00:00:02Z"]).unwrap().until, Some(2_000_000_000));
-        for (key, values) in [("until", &["1", "2"][..]), ("until", &[]), ("until", &["soon"]), ("reference", &["x"])] {
+        for (text, seconds) in [
+            ("1970-01-02", 86_400),
+            ("1970-01-02T01", 90_000),
+            ("1970-01-02T01:01", 90_060),
+            ("1970-01-02T01:01:01.5", 90_061),
+        ] {
+            assert_eq!(read("until", &[text]).unwrap().until.map(|ns| ns / 1_000_000_000), Some(seconds), "{text}");
+        }
+        for (key, values) in [
+            ("until", &["1", "2"][..]),
+            ("until", &[]),
+            ("until", &["soon"]),
+            ("until", &["1970-01"]),
+            ("until", &["1970-13-01"]),
+            ("reference", &["x"]),
+        ] {
             assert!(read(key, values).is_err(), "{key} {values:?}");
         }
     }

@@ -221,7 +221,7 @@ impl RegistryAuth {
     /// Reads the header `X-Registry-Auth`: base64 (either alphabet) of this document. As in docker, an unreadable
     /// header means no credentials.
     pub fn from_header(text: &str) -> RegistryAuth {
-        let document = from_base64(text).and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let document = from_base64(text).and_then(|bytes| crate::document::read(&bytes).ok());
         document.unwrap_or_default()
     }
 

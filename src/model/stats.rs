@@ -114,6 +114,9 @@ pub struct ContainerStats {
     /// By interface, without the loopback; absent on the host's network and without a network.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub networks: Option<BTreeMap<String, NetworkCounters>>,
+    /// `linux`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub os_type: String,
 }
 
 /// ```no_run

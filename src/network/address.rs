@@ -4,7 +4,8 @@
 use super::spec::{Network, forbidden};
 use super::subnet::{Subnet, pools};
 use crate::error::{Error, Result};
-use crate::model::{Ipam, IpamPool};
+use crate::model::{Ipam, IpamPool, SubnetStatus};
+use crate::order::Order as _;
 use std::collections::HashSet;
 use std::net::IpAddr;
 
@@ -80,7 +81,25 @@ impl Pool {
     pub(super) fn prefix(&self) -> u8 {
         self.subnet.prefix()
     }
+
+    /// How much of the pool is in use where containers hold these addresses.
+    pub(super) fn use_with(&self, held: &[IpAddr]) -> SubnetStatus {
+        let mut used: HashSet<IpAddr> = self.taken.iter().chain(&self.gateway).chain(held).copied().collect();
+        let (first, last) = self.subnet.hosts();
+        let ends = [self.subnet.base(), self.subnet.last()];
+        used.extend(ends.into_iter().filter(|ip| !(first..=last).contains(&self.subnet.offset(*ip))));
+        used.retain(|ip| self.subnet.contains(*ip));
+        let size = self.range.size();
+        let in_range = used.iter().filter(|ip| self.range.contains(**ip)).count();
+        SubnetStatus {
+            ips_in_use: used.len() as u64,
+            dynamic_ips_available: u64::try_from(size.saturating_sub(in_range as u128)).unwrap_or(u64::MAX),
+        }
+    }
 }
+
+/// The member of a request that has the pools, which errors name.
+const POOLS: &str = "IPAM.Config";
 
 /// Decides the pools of a new network: requested pools are checked, a missing one is chosen. `others` are the subnets of the
 /// root's networks, `host` those that the host has a route to or an address in.
@@ -93,11 +112,13 @@ pub(super) fn decide(
     let mut pools: Vec<IpamPool> = Vec::new();
     for pool in asked.config.iter().filter(|pool| **pool != IpamPool::default()) {
         if pool.subnet.is_empty() {
-            return Err(Error::internal_as_dockerd("network", "Invalid subnet  : invalid CIDR address: "));
+            return Err(
+                Error::internal_as_dockerd("network", "Invalid subnet  : invalid CIDR address: ").in_field(POOLS)
+            );
         }
         pools.push(pool.clone());
     }
-    let read = |pool: &IpamPool| Pool::read(pool);
+    let read = |pool: &IpamPool| Pool::read(pool).map_err(|error| error.in_field(POOLS));
     let mut taken: Vec<Subnet> = others.to_vec();
     for pool in &pools {
         let subnet = read(pool)?.subnet;
@@ -136,7 +157,7 @@ pub(super) fn decide(
         pool.subnet = read(pool)?.subnet.to_string();
     }
     // IPv4 comes first, as inspect shows the pools.
-    pools.sort_by_key(|pool| pool.subnet.contains(':'));
+    pools.order_by_key(|pool| pool.subnet.contains(':'));
     Ok((pools, automatic))
 }
 
@@ -245,6 +266,25 @@ mod tests {
         assert_eq!((pools[0].subnet.as_str(), pools[0].gateway.as_str()), ("172.25.0.0/16", "172.25.0.1"));
         let all = [subnet("172.16.0.0/12"), subnet("192.168.0.0/16")];
         assert!(decide(&Ipam::default(), false, &[], &all).is_err());
+    }
+
+    #[test]
+    fn the_use_of_a_pool_counts_each_address_once() {
+        let of = |subnet: &str, range: &str, held: &[&str]| {
+            let asked = IpamPool {
+                gateway: "10.1.0.1".into(),
+                auxiliary_addresses: [("a".to_owned(), "10.1.0.9".to_owned())].into(),
+                ..pool(subnet, range)
+            };
+            let held: Vec<IpAddr> = held.iter().map(|ip| ip.parse().unwrap()).collect();
+            let found = Pool::read(&asked).unwrap().use_with(&held);
+            (found.ips_in_use, found.dynamic_ips_available)
+        };
+        // The subnet's own address, the broadcast address, the gateway, one set aside, two containers.
+        assert_eq!(of("10.1.0.0/24", "", &["10.1.0.2", "10.1.0.3"]), (6, 250));
+        assert_eq!(of("10.1.0.0/24", "10.1.0.8/29", &["10.1.0.8", "10.1.0.2", "fd00::2"]), (6, 6));
+        let wide = IpamPool { gateway: "fd00::1".into(), ..pool("fd00::/48", "") };
+        assert_eq!(Pool::read(&wide).unwrap().use_with(&[]).dynamic_ips_available, u64::MAX);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use super::subnet::Subnet;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{CreateNetwork, Filters, IpamPool, NetworkCreated, PruneFilter, PrunedNetworks};
 use crate::op::Op;
+use crate::parts::Part;
 use crate::store::Flush;
 use crate::store::networks as table;
 use std::sync::Arc;
@@ -106,7 +107,8 @@ impl Creator {
     fn decide(&self, asked: &CreateNetwork, name: &str, pending: &mut PendingLeases) -> Result<Network> {
         let driver = if asked.driver.is_empty() { Driver::Bridge } else { asked.driver.clone().into() };
         match &driver {
-            Driver::Bridge | Driver::Macvlan | Driver::Ipvlan => {}
+            Driver::Bridge => {}
+            Driver::Macvlan | Driver::Ipvlan => Part::Networks.need()?,
             Driver::Host | Driver::Null => {
                 return Err(forbidden(format!("only one instance of \"{driver}\" network is allowed")));
             }

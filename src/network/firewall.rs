@@ -14,6 +14,7 @@ use super::ports::Published;
 use super::subnet::Subnet;
 use crate::error::Result;
 use crate::kernel::netlink::{NETFILTER, Socket};
+use crate::order::Order as _;
 use crate::walls::Wall;
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -183,7 +184,7 @@ impl Firewall {
                 Err(error) if error.is(libc::ENOENT) => return Ok(None),
                 asked => asked?,
             }
-            list.sort();
+            list.order();
         }
         let [bridges, uplinks] = lists;
         Ok(Some(Apart { bridges, uplinks }))

@@ -15,6 +15,7 @@ use crate::error::Result;
 use crate::kernel::netlink::{ROUTE, Socket};
 use crate::kernel::xtables;
 use crate::notes::{LogLevel, note_since};
+use crate::order::Order as _;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -121,8 +122,8 @@ pub(super) fn apart_from_others(mut bridges: Vec<String>) -> Result<Apart> {
         .filter(|bridge| gateways.contains(&bridge.index) || leads_outside(bridge, &links))
         .map(|bridge| bridge.name.clone())
         .collect();
-    bridges.sort();
-    uplinks.sort();
+    bridges.order();
+    uplinks.order();
     Ok(Apart { bridges, uplinks })
 }
 

@@ -1,11 +1,15 @@
 //! Networks as clients see them.
 
+use super::address::Pool;
 use super::endpoint::doc::EndpointDoc;
 use super::endpoint::store::{EndpointStore, read};
 use super::register::Register;
 use super::spec::{Network, PREDEFINED};
 use crate::error::{Error, Result};
-use crate::model::{EndpointSettings, ListNetworks, NetworkDetail, NetworkMember};
+use crate::model::{
+    EndpointSettings, IpamStatus, ListNetworks, NetworkDetail, NetworkMember, NetworkStatus, SubnetStatus,
+};
+use crate::order::Order as _;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -20,14 +24,22 @@ impl Listing {
     /// Everything about one network.
     pub(crate) fn inspect(&self, reference: &str) -> Result<NetworkDetail> {
         let network = self.register.find(reference)?;
-        let rows = self.endpoint_store.of_network(&network)?;
-        let mut containers = BTreeMap::new();
-        for row in rows {
+        let (containers, held) = self.members(&network)?;
+        let status = NetworkStatus { ipam: IpamStatus { subnets: use_of_subnets(&network, &held)? } };
+        Ok(NetworkDetail { status: Some(status), ..detail(network, containers) })
+    }
+
+    /// The running containers of a network, and the addresses that they hold.
+    fn members(&self, network: &Network) -> Result<(BTreeMap<String, NetworkMember>, Vec<IpAddr>)> {
+        let (mut containers, mut held) = (BTreeMap::new(), Vec::new());
+        for row in self.endpoint_store.of_network(network)? {
             if row.left_ns == 0 && self.register.is_live(row.slot)? {
-                containers.insert(row.container_id.clone(), member(&read(&row)?));
+                let doc = read(&row)?;
+                held.extend([doc.v4, doc.v6].into_iter().flatten());
+                containers.insert(row.container_id.clone(), member(&doc));
             }
         }
-        Ok(detail(network, containers))
+        Ok((containers, held))
     }
 
     /// Lists networks. Errors: a filter is unknown, or has a value that it does not allow.
@@ -36,10 +48,11 @@ impl Listing {
         let mut found = Vec::new();
         for network in self.register.all()? {
             if fits(&network, query) {
-                found.push(self.inspect(&network.id)?);
+                let (containers, _) = self.members(&network)?;
+                found.push(detail(network, containers));
             }
         }
-        found.sort_by(|a, b| a.name.cmp(&b.name).then_with(|| a.id.cmp(&b.id)));
+        found.order_by(|a, b| a.name.cmp(&b.name).then_with(|| a.id.cmp(&b.id)));
         match query.filters.get("dangling") {
             None => Ok(found),
             Some(values) => {
@@ -50,6 +63,15 @@ impl Listing {
             }
         }
     }
+}
+
+/// The use of each subnet of a network whose containers hold these addresses. Another program counts those of a driver.
+fn use_of_subnets(network: &Network, held: &[IpAddr]) -> Result<BTreeMap<String, SubnetStatus>> {
+    if network.has_foreign_addresses() {
+        return Ok(BTreeMap::new());
+    }
+    let pools = Pool::of(network)?;
+    Ok(pools.iter().map(|pool| (pool.subnet.to_string(), pool.use_with(held))).collect())
 }
 
 fn check(query: &ListNetworks) -> Result<()> {
@@ -99,6 +121,7 @@ fn detail(network: Network, containers: BTreeMap<String, NetworkMember>) -> Netw
         created: crate::time::rfc3339_nano(network.created_ns),
         scope: if spec.scope.is_empty() { "local".into() } else { spec.scope },
         driver: spec.driver.into(),
+        enable_ipv4: true,
         enable_ipv6: spec.enable_ipv6,
         ipam: spec.ipam,
         internal: spec.internal,

@@ -100,11 +100,11 @@ impl Networks {
         root: &Path,
         claim: &Claim,
         options: &Options,
+        plugins: Arc<Plugins>,
     ) -> Networks {
         let run = || claim.run.clone();
-        let Options { publish_ip, relay_loopback: relay, leave_docker_user, plugin_dirs, .. } = options;
+        let Options { publish_ip, relay_loopback: relay, leave_docker_user, .. } = options;
         let (publish_ip, relay, leave_docker_user) = (*publish_ip, *relay, *leave_docker_user);
-        let plugins = Arc::new(Plugins::new(plugin_dirs));
         let firewall = Arc::new(Firewall::new(&claim.id[..8]));
         let register = group!(Register = db states journal; fixed: Default::default());
         let settings = group!(Settings = ; run: run());

@@ -154,7 +154,7 @@ const SHARED: &str = "/run/coracle-host";
 const OWN_NAMESPACE: &str = "/proc/thread-self/ns/net";
 
 fn read(path: &Path) -> Vec<HostSetting> {
-    serde_json::from_slice(&std::fs::read(path).unwrap_or_default()).unwrap_or_default()
+    crate::document::read(&std::fs::read(path).unwrap_or_default()).unwrap_or_default()
 }
 
 fn write(path: &Path, all: &[HostSetting]) -> Result<()> {

@@ -51,6 +51,11 @@ impl Subnet {
         (if self.v6 { 128 } else { 32 }) - self.prefix
     }
 
+    /// How many addresses it has; the largest number, where a number does not hold it.
+    pub(crate) fn size(&self) -> u128 {
+        1u128.checked_shl(self.size_bits().into()).unwrap_or(u128::MAX)
+    }
+
     pub(crate) fn base(&self) -> IpAddr {
         address(self.v6, self.base)
     }

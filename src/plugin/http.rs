@@ -2,19 +2,30 @@
 
 use super::call::{Answer, Failed, LONGEST, TYPE, Tls};
 use crate::kernel::lookup;
+use crate::walls::Wall;
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, open};
+use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, UnixAddr};
+use nix::sys::stat::{Mode, fstat};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The time limit of a plugin's answer in most calls.
 pub(super) const LIMIT: Duration = Duration::from_secs(30);
 
+/// The pause between two tries to get into the queue of a listener.
+const QUEUE: Duration = Duration::from_millis(20);
+
 /// The address of a plugin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Address {
     Unix(PathBuf),
+    /// The socket of a plugin that the engine runs: the plugin may write into its directory.
+    Own(PathBuf),
     /// Host and port.
     Tcp(String),
     /// An address with TLS.
@@ -60,7 +71,8 @@ pub(super) fn is_timeout(error: &std::io::Error) -> bool {
 
 fn connect(address: &Address, limit: Duration) -> std::io::Result<Box<dyn Stream>> {
     match address {
-        Address::Unix(path) => Ok(Box::new(UnixStream::connect(path)?)),
+        Address::Unix(path) => Ok(Box::new(connect_unix(path, limit)?)),
+        Address::Own(path) => Ok(Box::new(connect_own(path, limit)?)),
         // Only a build without TLS gets here.
         Address::Tls(..) => Err(std::io::ErrorKind::Unsupported.into()),
         Address::Tcp(host) => {
@@ -69,6 +81,57 @@ fn connect(address: &Address, limit: Duration) -> std::io::Result<Box<dyn Stream
             Ok(Box::new(TcpStream::connect_timeout(&found[0], limit)?))
         }
     }
+}
+
+/// As [`connect_unix`], to the socket of a plugin that the engine runs. A link in its place may lead to any socket of the host:
+/// it is refused.
+pub(crate) fn connect_own(path: &Path, limit: Duration) -> std::io::Result<UnixStream> {
+    if !Wall::PluginSockets.stands() {
+        return connect_unix(path, limit);
+    }
+    let file = open(path, OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC, Mode::empty())?;
+    if fstat(&file)?.st_mode & libc::S_IFMT != libc::S_IFSOCK {
+        let text = format!("{} is not a socket: links are not followed there", path.display());
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, text));
+    }
+    // By the descriptor: nobody can exchange the file that was looked at.
+    connect_unix(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())), limit)
+}
+
+/// A connection to a socket. A listener that accepts nobody has a full queue after a while: a plain connect would wait for ever.
+pub(crate) fn connect_unix(path: &Path, limit: Duration) -> std::io::Result<UnixStream> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket = socket::socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    let address = UnixAddr::new(path)?;
+    let until = Instant::now() + limit;
+    loop {
+        match socket::connect(socket.as_raw_fd(), &address) {
+            Err(Errno::EAGAIN) if Instant::now() < until => std::thread::sleep(QUEUE),
+            Err(Errno::EAGAIN) => return Err(std::io::ErrorKind::TimedOut.into()),
+            other => break other?,
+        }
+    }
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
+/// Writes a request within one time limit, however slowly it is taken.
+fn write_all(stream: &mut dyn Stream, mut request: &[u8], until: Instant) -> std::io::Result<()> {
+    while !request.is_empty() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(std::io::ErrorKind::TimedOut.into());
+        }
+        stream.limit(left)?;
+        match stream.write(request) {
+            Ok(0) => return Err(std::io::ErrorKind::WriteZero.into()),
+            Ok(length) => request = &request[length..],
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// `POST /method`.
@@ -83,8 +146,7 @@ pub(super) fn post(address: &Address, method: &str, body: &str, limit: Duration)
         body.len()
     );
     let until = Instant::now() + limit;
-    stream.limit(limit).map_err(Failed::Talk)?;
-    stream.write_all(request.as_bytes()).map_err(Failed::Talk)?;
+    write_all(&mut *stream, request.as_bytes(), until).map_err(Failed::Talk)?;
     let mut bytes = Vec::new();
     let mut part = [0; 8192];
     // Some plugins keep the connection open although the request asks them to close it.
@@ -147,6 +209,21 @@ fn unchunk(mut rest: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_listener_that_accepts_nobody_does_not_hold_up_a_connection() {
+        let path = std::env::temp_dir().join(format!("coracle-full-{}.sock", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let listener = socket::socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
+        socket::bind(listener.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
+        socket::listen(&listener, socket::Backlog::new(0).unwrap()).unwrap();
+        let limit = Duration::from_millis(60);
+        let taken: Vec<_> = (0..9).map(|_| connect_unix(&path, limit)).collect();
+        std::fs::remove_file(&path).unwrap();
+        assert!(taken[0].is_ok());
+        let last = taken.last().map(|last| last.as_ref().map(|_| ()).map_err(std::io::Error::kind));
+        assert_eq!(last, Some(Err(std::io::ErrorKind::TimedOut)));
+    }
 
     #[test]
     fn addresses() {

@@ -210,8 +210,8 @@ fn read_token(answer: Answer) -> Result<((String, u64), String)> {
     let shown = answer.url.shown();
     let bytes = answer.bytes(MAX_DOCUMENT)?;
     // The parser's error may show what it read: a token.
-    let answer: TokenAnswer =
-        serde_json::from_slice(&bytes).map_err(|_| Error::internal(format!("{shown}: the answer is not a token")))?;
+    let answer: TokenAnswer = crate::document::read_of_server(&bytes)
+        .map_err(|_| Error::internal(format!("{shown}: the answer is not a token")))?;
     let token = if answer.token.is_empty() { answer.access_token } else { answer.token };
     if token.is_empty() || !token.bytes().all(|b| b.is_ascii_graphic()) {
         return Err(Error::internal(format!("{shown}: the answer has no token")));

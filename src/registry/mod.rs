@@ -308,8 +308,8 @@ impl Repository<'_> {
             if bytes.iter().filter(|byte| **byte == b',').count() > MAX_TAGS && Wall::DocumentValues.stands() {
                 return Err(Error::internal(format!("{shown}: more than {MAX_TAGS} tags")));
             }
-            let page: Page =
-                serde_json::from_slice(&bytes).map_err(|e| Error::internal(format!("{shown}: {}", json_words(&e))))?;
+            let page: Page = crate::document::read_of_server(&bytes)
+                .map_err(|e| Error::internal(format!("{shown}: {}", json_words(&e))))?;
             tags.extend(page.tags.unwrap_or_default());
             if tags.len() > MAX_TAGS {
                 return Err(Error::internal(format!("{shown}: more than {MAX_TAGS} tags")));
@@ -429,7 +429,7 @@ fn refused(answer: Answer, what: &str) -> Error {
         429 | 500..=504 if !answer.is_last => ErrorKind::Unavailable,
         _ => ErrorKind::Internal,
     };
-    let body: Option<Body> = answer.bytes(64 << 10).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let body: Option<Body> = answer.bytes(64 << 10).ok().and_then(|bytes| crate::document::read_of_server(&bytes).ok());
     let mut cause = None;
     let said = body.and_then(|body| {
         let mut all = Vec::new();

@@ -77,6 +77,6 @@ impl Client<'_> {
 
 fn read<T: serde::de::DeserializeOwned>(answer: Answer) -> Result<T> {
     let shown = answer.url.shown();
-    serde_json::from_slice(&answer.bytes(MAX_MANIFEST)?)
+    crate::document::read_of_server(&answer.bytes(MAX_MANIFEST)?)
         .map_err(|e| Error::internal(format!("{shown}: {}", json_words(&e))))
 }

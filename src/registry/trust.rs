@@ -3,6 +3,7 @@
 use super::url::host_of;
 use crate::error::{Error, Result};
 use crate::model::{AddressRange, RegistryOptions};
+use crate::order::Order as _;
 use std::fs;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -43,7 +44,7 @@ pub(super) fn certificates(authority: &str, options: &RegistryOptions) -> Result
     for dir in &options.certs_dirs {
         let Ok(entries) = fs::read_dir(dir.join(authority)) else { continue };
         let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        paths.sort();
+        paths.order();
         for path in paths {
             match path.extension().and_then(|e| e.to_str()) {
                 Some("crt") => found.authorities.push(read(&path)?),

@@ -1,6 +1,6 @@
 //! Containers: their ids, names and slots in the state files.
 
-use super::{failed, long_specs, text};
+use super::{failed, image_mounts, long_specs, text};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hex::is_hex;
 use rusqlite::{OptionalExtension, Row, Statement, Transaction};
@@ -203,6 +203,15 @@ pub(crate) fn slots(tx: &Transaction<'_>) -> Result<Vec<(String, u32)>> {
     rows.collect::<rusqlite::Result<_>>().map_err(failed)
 }
 
+/// As [`slots`], without the containers that run plugins.
+pub(crate) fn visible_slots(tx: &Transaction<'_>) -> Result<Vec<(String, u32)>> {
+    let sql =
+        "SELECT id, slot FROM containers WHERE id NOT IN (SELECT container FROM plugins WHERE container IS NOT NULL)";
+    let mut query = tx.prepare_cached(sql).map_err(failed)?;
+    let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).map_err(failed)?;
+    rows.collect::<rusqlite::Result<_>>().map_err(failed)
+}
+
 /// The ids of the containers that go when they have ended. The index is named: without its partial index SQLite answers
 /// an error then, and no slow search goes unnoticed.
 pub(crate) fn auto_removed(tx: &Transaction<'_>) -> Result<Vec<String>> {
@@ -229,11 +238,13 @@ pub(crate) fn each<T>(tx: &Transaction<'_>, mut take: impl FnMut(ContainerRow, &
     Ok(all)
 }
 
-/// Ids and slots of the containers of an image.
+/// Ids and slots of the containers that are made of an image, or mount it.
 pub(crate) fn of_image(tx: &Transaction<'_>, image_id: &str) -> Result<Vec<(String, u32)>> {
     let mut query = tx.prepare_cached("SELECT id, slot FROM containers WHERE image_id = ?1").map_err(failed)?;
     let rows = query.query_map([image_id], |row| Ok((row.get(0)?, row.get(1)?))).map_err(failed)?;
-    rows.collect::<rusqlite::Result<_>>().map_err(failed)
+    let mut users = rows.collect::<rusqlite::Result<Vec<_>>>().map_err(failed)?;
+    users.extend(image_mounts::of_image(tx, image_id)?);
+    Ok(users)
 }
 
 /// Renames a container. Errors: the name is taken.

@@ -109,11 +109,13 @@ impl Drop for Claim {
 
 /// Files that an engine makes in a new root, in the order in which they are removed: the one that shows that the
 /// directory is a root goes last.
-const OF_NEW_ROOTS: [&str; 15] = [
+const OF_NEW_ROOTS: [&str; 17] = [
     "base",
+    "caches",
     "containers",
     "layers",
     "outbox",
+    "plugins",
     "tmp",
     "volumes",
     SHOWN_ID,
@@ -127,8 +129,21 @@ const OF_NEW_ROOTS: [&str; 15] = [
     KEPT,
 ];
 /// Files that an engine makes in a new run directory.
-const OF_NEW_RUNS: [&str; 11] =
-    ["ship.lock", "x", "c", "leases", "net", "net.lock", "events", "making", "busy", super::states::NAME, NAME];
+const OF_NEW_RUNS: [&str; 13] = [
+    "ship.lock",
+    "x",
+    "c",
+    "leases",
+    "logging",
+    "plugins",
+    "net",
+    "net.lock",
+    "events",
+    "making",
+    "busy",
+    super::states::NAME,
+    NAME,
+];
 
 impl Claim {
     /// Removes the files of a root that nobody else uses, and in which nothing is but what its first open made; answers
@@ -162,9 +177,9 @@ impl Claim {
         if !names(&self.root)?.iter().all(known) {
             return Ok(false);
         }
-        // The outbox is there once a log was delivered.
-        let dirs = ["containers", "layers", "volumes", "tmp", "outbox"].into_iter();
-        for dir in dirs.filter(|dir| *dir != "outbox" || self.root.join(dir).exists()) {
+        // The outbox is there once a log was delivered, caches once a build had one, plugins once one was enabled.
+        let dirs = ["containers", "layers", "volumes", "tmp", "outbox", "caches", "plugins"].into_iter();
+        for dir in dirs.filter(|dir| !matches!(*dir, "outbox" | "caches" | "plugins") || self.root.join(dir).exists()) {
             if !names(&self.root.join(dir))?.iter().all(|name| dir == "tmp" && name == b"empty") {
                 return Ok(false);
             }
@@ -369,7 +384,7 @@ fn read<T: for<'a> Deserialize<'a>>(file: &File) -> Option<T> {
     let mut bytes = vec![0; MOST as usize];
     let length = file.read_at(&mut bytes, 0).ok()?;
     let line = bytes[..length].split(|&byte| byte == b'\n').next()?;
-    serde_json::from_slice(line).ok()
+    crate::document::read(line).ok()
 }
 
 /// In place, since the inode is what shows a copy: a record is one write, and a longer one's rest is behind its line.

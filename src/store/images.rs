@@ -4,7 +4,7 @@
 //! while a stopped container still needs it stays as a *hidden* row until the container goes: no name, not listed, but
 //! its layers are held.
 
-use super::failed;
+use super::{failed, image_mounts, plugins};
 use crate::error::Result;
 use crate::walls::Wall;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
@@ -140,6 +140,13 @@ pub(crate) fn insert(tx: &Transaction<'_>, image: &ImageRow, layers: &[String]) 
         .map_err(failed)?;
     }
     Ok(true)
+}
+
+/// Hides an image that nobody named: the files of a plugin.
+pub(crate) fn hide(tx: &Transaction<'_>, id: &str) -> Result<()> {
+    let sql =
+        "UPDATE images SET hidden = 1 WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM image_names WHERE image_id = ?1)";
+    tx.execute(sql, [id]).map(drop).map_err(failed)
 }
 
 /// The diff ids of an image's layers, bottom first.
@@ -338,7 +345,8 @@ pub(crate) fn any_hidden(tx: &Transaction<'_>) -> Result<bool> {
 
 fn is_used(tx: &Transaction<'_>, id: &str) -> Result<bool> {
     let sql = "SELECT 1 FROM containers WHERE image_id = ?1";
-    Ok(is_leased(tx, id)? || tx.prepare_cached(sql).and_then(|mut s| s.exists([id])).map_err(failed)?)
+    let is_base = || tx.prepare_cached(sql).and_then(|mut s| s.exists([id])).map_err(failed);
+    Ok(is_leased(tx, id)? || is_base()? || plugins::has_image(tx, id)? || !image_mounts::of_image(tx, id)?.is_empty())
 }
 
 /// Whether a build that is not over stands on an image.

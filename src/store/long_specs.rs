@@ -10,7 +10,7 @@
 
 use super::failed;
 use crate::error::Result;
-use rusqlite::{OptionalExtension, Statement, Transaction};
+use rusqlite::{Statement, Transaction};
 
 const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS long_specs (
@@ -68,8 +68,7 @@ pub(super) fn forget(tx: &Transaction<'_>, id: &str) -> Result<()> {
 }
 
 pub(super) fn has_table(tx: &Transaction<'_>) -> Result<bool> {
-    let mut query = tx.prepare_cached("SELECT 1 FROM sqlite_schema WHERE name = 'long_specs'").map_err(failed)?;
-    query.query_row([], |_| Ok(())).optional().map(|row| row.is_some()).map_err(failed)
+    super::has_table(tx, "long_specs")
 }
 
 /// Looks at the long spec of a container where it lies; an empty one if it is not there, which is damage of this

@@ -12,12 +12,14 @@ pub(crate) mod containers;
 pub(crate) mod copy;
 mod flush;
 pub(crate) mod identity;
+pub(crate) mod image_mounts;
 pub(crate) mod images;
 mod leftovers;
 pub(crate) mod levels;
 pub(crate) mod links;
 mod long_specs;
 pub(crate) mod networks;
+pub(crate) mod plugins;
 pub(crate) mod removals;
 pub(crate) mod slot_locks;
 pub(crate) mod states;
@@ -52,6 +54,7 @@ const STEPS: &[&[&str]] = &[
     &[images::SCHEMA_MADE_HERE],
     &[containers::SCHEMA_AUTO_REMOVED, removals::SCHEMA],
     &[levels::SCHEMA],
+    &[plugins::SCHEMA],
 ];
 const SCHEMA_VERSION: i32 = STEPS.len() as i32;
 
@@ -306,8 +309,15 @@ impl Db {
 pub(crate) fn is_empty(tx: &Transaction<'_>, of_each: usize) -> Result<bool> {
     let of_each = of_each as i64;
     let sql = "SELECT (SELECT count(*) FROM images) + (SELECT count(*) FROM layers) + (SELECT count(*) FROM containers)
-        + (SELECT count(*) FROM volumes) + (SELECT count(*) FROM removals) + max((SELECT count(*) FROM networks) - ?1, 0)";
+        + (SELECT count(*) FROM volumes) + (SELECT count(*) FROM removals)
+        + (SELECT count(*) FROM plugins) + max((SELECT count(*) FROM networks) - ?1, 0)";
     tx.query_row(sql, [of_each], |row| row.get::<_, i64>(0)).map(|rows| rows == 0).map_err(failed)
+}
+
+/// Whether the database has a table that is made when it is first needed.
+fn has_table(tx: &Transaction<'_>, name: &str) -> Result<bool> {
+    let mut query = tx.prepare_cached("SELECT 1 FROM sqlite_schema WHERE name = ?1").map_err(failed)?;
+    query.exists([name]).map_err(failed)
 }
 
 /// The library's error for one of SQLite's.

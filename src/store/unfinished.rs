@@ -65,7 +65,7 @@ pub(crate) fn refusal(dir: &Path) -> Option<Error> {
         Ok(file) => file,
     };
     let mut line = Vec::new();
-    let said = (&file).take(MOST).read_to_end(&mut line).ok().and_then(|_| serde_json::from_slice::<Said>(&line).ok());
+    let said = (&file).take(MOST).read_to_end(&mut line).ok().and_then(|_| crate::document::read::<Said>(&line).ok());
     let of = said.map_or_else(String::new, |said| format!(" of {}", said.of.display()));
     let text = match tree::try_lock(file.as_fd(), Lock::Exclusive) {
         Ok(true) => format!(

@@ -1,13 +1,16 @@
 //! Making and removing volumes on request.
 
+use super::LOCAL;
 use super::dirs::VolumeDirs;
-use super::names::{check_driver, check_name, new_name};
+use super::names::{check_name, new_name};
 use super::options;
 use super::register::Register;
+use super::remote::{RemoteVolumes, is_plugin};
 use super::stage::Stager;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::tree;
 use crate::model::{CreateVolume, StringMap, Volume};
+use crate::notes::{LogLevel, note};
 use crate::store::volumes as table;
 use crate::store::{Db, Flush};
 use std::os::fd::{AsFd, OwnedFd};
@@ -33,10 +36,15 @@ impl Creator {
             name => name.to_owned(),
         };
         let wrong = |error: Error| error.context(format_args!("create {name}"));
-        check_driver(&body.driver).map_err(wrong)?;
         check_name(&name).map_err(wrong)?;
-        options::check(body.driver_opts.as_ref().unwrap_or(&StringMap::new())).map_err(wrong)?;
-        let mut staged = self.stager.stage(&name, content)?;
+        if !is_plugin(&body.driver) {
+            options::check(body.driver_opts.as_ref().unwrap_or(&StringMap::new())).map_err(wrong)?;
+        }
+        let of_plugin = |error: Error| match is_plugin(&body.driver) && error.kind() != ErrorKind::Conflict {
+            true => wrong(error),
+            false => error,
+        };
+        let mut staged = self.stager.stage_with(&name, content, body).map_err(of_plugin)?;
         let row =
             self.db.write(Flush::Durable, |tx| self.stager.insert_row(tx, &mut staged, body).map(|(row, _)| row))?;
         self.register.event("create", &name, &[])?;
@@ -49,11 +57,27 @@ pub(crate) struct Remover {
     pub(super) dirs: Arc<VolumeDirs>,
     pub(super) db: Arc<Db>,
     pub(super) register: Arc<Register>,
+    pub(super) remote: Arc<RemoteVolumes>,
 }
 
 impl Remover {
-    /// Removes a volume that no container uses. Of what cannot be removed its event says so.
-    pub(crate) fn remove(&self, name: &str) -> Result<()> {
+    /// Removes a volume that no container uses. Of what cannot be removed its event says so. `force`: also if its plugin does not
+    /// remove it.
+    pub(crate) fn remove(&self, name: &str, force: bool) -> Result<()> {
+        let driver = self.remote.driver(name)?;
+        if let Some(driver) = &driver {
+            // The plugin is asked outside of the transaction, which nothing may hold up. A container that takes the volume
+            // meanwhile fails at its start.
+            if self.db.read(|tx| table::users(tx, name))?.is_empty() {
+                match self.remote.remove(driver, name) {
+                    Err(error) if force => {
+                        note(LogLevel::Warn, "volume", None, || format!("removed without its plugin: {error}"));
+                    }
+                    other => other?,
+                }
+            }
+        }
+        let driver = driver.unwrap_or_else(|| LOCAL.into());
         let staging = self.dirs.stage()?;
         self.db.write(Flush::Durable, |tx| {
             table::delete(tx, name)?;
@@ -66,6 +90,6 @@ impl Remover {
         staging.clear()?;
         let left = self.dirs.leftovers.said_of(&[&place]);
         let extras: Vec<(&str, &str)> = left.iter().map(|left| ("leftover", left.as_str())).collect();
-        self.register.event("destroy", name, &extras)
+        self.register.event_of("destroy", name, &driver, &extras)
     }
 }

@@ -76,14 +76,14 @@ impl VolumeDirs {
     }
 
     /// Moves a staged volume to its place. Data that stands there already, of a volume without a row, is nobody's to
-    /// throw away: it becomes the volume's.
-    pub(super) fn publish(&self, name: &str, staging: Option<&Staging<'_>>) -> Result<()> {
+    /// throw away: it becomes the volume's. Answers the directory in that case.
+    pub(super) fn publish(&self, name: &str, staging: Option<&Staging<'_>>) -> Result<Option<OwnedFd>> {
         if let Some(staging) = staging {
             match tree::rename_at(staging.dir.as_fd(), name, self.volumes.as_fd(), name) {
                 Err(error) if error.is(libc::EEXIST) => {}
                 other => {
                     other?;
-                    return self.flush();
+                    return self.flush().map(|()| None);
                 }
             }
         }
@@ -95,7 +95,7 @@ impl VolumeDirs {
         if tree::stat_at(volume.as_fd(), DATA)?.is_none() {
             self.make_data(&volume)?;
         }
-        self.flush()
+        self.flush().map(|()| Some(volume))
     }
 
     pub(super) fn make_data(&self, volume: &OwnedFd) -> Result<()> {

@@ -17,6 +17,7 @@ mod names;
 mod options;
 mod prune;
 mod register;
+mod remote;
 mod root_copy;
 mod stage;
 mod sweep;
@@ -24,10 +25,12 @@ mod sweep;
 use create::{Creator, Remover};
 use dirs::VolumeDirs;
 use mounts::Mounter;
-pub(crate) use names::{check_driver, check_name, new_name};
+pub(crate) use names::{check_name, new_name};
 pub(crate) use options::{Source, check as check_options, names_label, pairs};
 use prune::Pruner;
 use register::Register;
+use remote::RemoteVolumes;
+pub(crate) use remote::is_plugin;
 pub(crate) use root_copy::{copy_place, lies_elsewhere};
 pub(crate) use stage::Staged;
 use stage::Stager;
@@ -35,16 +38,19 @@ use sweep::Sweeper;
 
 use crate::error::Result;
 use crate::event::Journal;
-use crate::store::{Db, Durability};
+use crate::options::Options;
+use crate::plugin::Plugins;
+use crate::store::Db;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The one driver.
+/// The driver that is built in.
 pub(crate) const LOCAL: &str = "local";
 
 /// The volumes of one engine root: the groups of methods that others call.
 pub(crate) struct Volumes {
     pub(crate) dirs: Arc<VolumeDirs>,
+    pub(crate) remote: Arc<RemoteVolumes>,
     pub(crate) sweeper: Arc<Sweeper>,
     pub(crate) register: Arc<Register>,
     pub(crate) stager: Arc<Stager>,
@@ -56,16 +62,23 @@ pub(crate) struct Volumes {
 
 impl Volumes {
     /// Opens the volumes of the existing directory `root`, and puts right what programs that ended left half done.
-    pub(crate) fn open(root: &Path, db: Arc<Db>, journal: Arc<Journal>, durability: Durability) -> Result<Volumes> {
-        let dirs = Arc::new(VolumeDirs::open(root, durability)?);
+    pub(crate) fn open(
+        root: &Path,
+        db: Arc<Db>,
+        journal: Arc<Journal>,
+        options: &Options,
+        plugins: Arc<Plugins>,
+    ) -> Result<Volumes> {
+        let dirs = Arc::new(VolumeDirs::open(root, options.durability)?);
+        let remote = group!(RemoteVolumes = dirs plugins);
         let sweeper = group!(Sweeper = dirs db);
-        let register = group!(Register = dirs db journal sweeper);
-        let stager = group!(Stager = dirs register);
+        let register = group!(Register = dirs db journal sweeper remote);
+        let stager = group!(Stager = dirs register remote);
         let creator = group!(Creator = db register stager);
-        let remover = group!(Remover = dirs db register);
+        let remover = group!(Remover = dirs db register remote);
         let pruner = group!(Pruner = dirs db register remover);
-        let mounter = group!(Mounter = dirs register);
+        let mounter = group!(Mounter = dirs register remote);
         sweeper.sweep()?;
-        Ok(Volumes { dirs, sweeper, register, stager, creator, remover, pruner, mounter })
+        Ok(Volumes { dirs, remote, sweeper, register, stager, creator, remover, pruner, mounter })
     }
 }

@@ -3,8 +3,10 @@
 use super::dirs::VolumeDirs;
 use super::options::{self, Source, document, names_label, pairs};
 use super::register::Register;
+use super::remote::RemoteVolumes;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::mount;
+use crate::plugin::HostPlace;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -12,14 +14,27 @@ use std::sync::Arc;
 pub(crate) struct Mounter {
     pub(super) dirs: Arc<VolumeDirs>,
     pub(super) register: Arc<Register>,
+    pub(super) remote: Arc<RemoteVolumes>,
 }
 
 impl Mounter {
     /// The source that a container mounts for a volume.
     pub(crate) fn source(&self, name: &str) -> Result<Source> {
-        let own = Source::Directory { path: self.dirs.mountpoint(name), recursive: false, attributes: 0, own: true };
+        if let Some(driver) = self.remote.driver(name)? {
+            return self.remote.path(&driver, name).map(of_plugin);
+        }
+        let (path, below) = (self.dirs.mountpoint(name), String::new());
+        let own = Source::Directory { path, below, recursive: false, attributes: 0, own: true };
         let options = document(self.register.row(name)?.options.as_deref())?.unwrap_or_default();
         Ok(options::source(&options)?.unwrap_or(own))
+    }
+
+    /// The source that a container which starts mounts: a plugin mounts its volume for the container.
+    pub(crate) fn source_for(&self, name: &str, container: &str) -> Result<Source> {
+        match self.remote.driver(name)? {
+            Some(driver) => self.remote.mount(&driver, name, container).map(of_plugin),
+            None => self.source(name),
+        }
     }
 
     /// Mounts the file system of a volume, in a mount namespace of its own. `owner`: the host's ids of the root of the
@@ -45,4 +60,10 @@ impl Mounter {
                 .with_kind(ErrorKind::Internal)
         })
     }
+}
+
+/// The directory that a plugin shows, with the mounts below it.
+fn of_plugin(place: HostPlace) -> Source {
+    let HostPlace { dir: path, below } = place;
+    Source::Directory { path, below, recursive: true, attributes: 0, own: false }
 }

@@ -1,6 +1,5 @@
 //! The names of volumes and of their driver.
 
-use super::LOCAL;
 use crate::error::{Error, Result};
 use crate::hex::random_id;
 
@@ -25,14 +24,6 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks the name of a driver; empty is `local`.
-pub(crate) fn check_driver(name: &str) -> Result<()> {
-    match name {
-        "" | LOCAL => Ok(()),
-        _ => Err(Error::not_found(format!("error looking up volume plugin {name}: plugin {name:?} not found"))),
-    }
-}
-
 /// A name for a volume that nobody named: 64 hex digits.
 pub(crate) fn new_name() -> Result<String> {
     random_id()
@@ -51,15 +42,5 @@ mod tests {
             assert!(check_name(bad).is_err(), "{bad}");
         }
         assert_eq!(new_name().unwrap().len(), 64);
-    }
-
-    #[test]
-    fn drivers() {
-        check_driver("").unwrap();
-        check_driver("local").unwrap();
-        assert_eq!(
-            check_driver("zz").unwrap_err().message(),
-            "error looking up volume plugin zz: plugin \"zz\" not found"
-        );
     }
 }

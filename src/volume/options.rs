@@ -10,8 +10,9 @@ use std::time::Duration;
 /// The source that a container mounts for a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// A directory, the volume's own or one that its options name: that one's owners are the host's.
-    Directory { path: PathBuf, recursive: bool, attributes: u64, own: bool },
+    /// A directory, the volume's own or one that its options or its plugin name: that one's owners are the host's. `below` is the path
+    /// below it in a directory that a plugin may write in; empty: the directory itself.
+    Directory { path: PathBuf, below: String, recursive: bool, attributes: u64, own: bool },
     /// A file system made for the mount; `options` are (key, value) or (key, "").
     FileSystem { kind: String, device: String, options: Vec<(String, String)>, attributes: u64 },
 }
@@ -85,7 +86,8 @@ pub(super) fn source(options: &StringMap) -> Result<Option<Source>> {
         }
     }
     if let Some(recursive) = bind {
-        return Ok(Some(Source::Directory { path: PathBuf::from(device), recursive, attributes, own: false }));
+        let (path, below) = (PathBuf::from(device), String::new());
+        return Ok(Some(Source::Directory { path, below, recursive, attributes, own: false }));
     }
     if kind.starts_with("nfs") || kind == "cifs" {
         resolve(&mut data)?;
@@ -187,7 +189,8 @@ mod tests {
         assert_eq!(source(&map(&[("type", ""), ("device", ""), ("o", "")])).unwrap(), None);
         let bind = source(&map(&[("type", "none"), ("device", "/srv"), ("o", "bind,ro")])).unwrap().unwrap();
         let attributes = libc::MOUNT_ATTR_RDONLY;
-        assert_eq!(bind, Source::Directory { path: "/srv".into(), recursive: false, attributes, own: false });
+        let (path, below) = ("/srv".into(), String::new());
+        assert_eq!(bind, Source::Directory { path, below, recursive: false, attributes, own: false });
         let tmpfs = source(&map(&[("type", "tmpfs"), ("device", "tmpfs"), ("o", "size=1m,nosuid,huge")])).unwrap();
         let Some(Source::FileSystem { options, attributes, .. }) = tmpfs else { panic!("{tmpfs:?}") };
         assert_eq!(options, [("size".into(), "1m".into()), ("huge".into(), String::new())]);

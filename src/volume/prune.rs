@@ -7,6 +7,7 @@ use super::register::Register;
 use crate::error::{ErrorKind, Result};
 use crate::kernel::size::tree_size;
 use crate::model::{Filters, PruneFilter, PrunedVolumes, Volume, VolumeUsage, bad_filter};
+use crate::notes::{LogLevel, note};
 use crate::op::Op;
 use crate::store::Db;
 use crate::store::volumes::{self as table, VolumeRow};
@@ -45,12 +46,16 @@ impl Pruner {
                 continue;
             }
             let size = self.size(&row, op)?;
-            match self.remover.remove(&row.name) {
+            match self.remover.remove(&row.name, false) {
                 Ok(()) => {
                     pruned.space_reclaimed += u64::try_from(size).unwrap_or(0);
                     pruned.volumes_deleted.push(row.name);
                 }
                 Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound) => {}
+                // The plugin of one volume does not keep the others.
+                Err(error) if self.remover.remote.driver(&row.name)?.is_some() => {
+                    note(LogLevel::Error, "volume", None, || format!("a prune leaves volume {}: {error}", row.name));
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -75,6 +80,7 @@ impl Pruner {
     fn size(&self, row: &VolumeRow, op: Option<&Op>) -> Result<i64> {
         match row.options {
             Some(_) => Ok(-1),
+            None if self.remover.remote.driver(&row.name)?.is_some() => Ok(-1),
             None => tree_size(&self.dirs.mountpoint(&row.name), op),
         }
     }

@@ -4,6 +4,7 @@ use super::LOCAL;
 use super::dirs::VolumeDirs;
 use super::list::Filter;
 use super::options::document;
+use super::remote::RemoteVolumes;
 use super::sweep::Sweeper;
 use crate::error::{Error, Result};
 use crate::event::Journal;
@@ -12,6 +13,7 @@ use crate::model::{Event, ListVolumes, Volume, VolumeList};
 use crate::store::volumes::{self as table, VolumeRow};
 use crate::store::{Db, Flush};
 use rusqlite::Transaction;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
@@ -21,6 +23,7 @@ pub(crate) struct Register {
     pub(super) db: Arc<Db>,
     pub(super) journal: Arc<Journal>,
     pub(super) sweeper: Arc<Sweeper>,
+    pub(super) remote: Arc<RemoteVolumes>,
 }
 
 impl Register {
@@ -28,13 +31,31 @@ impl Register {
     pub(crate) fn list(&self, query: &ListVolumes) -> Result<VolumeList> {
         let filter = Filter::new(query)?;
         let mut list = VolumeList::default();
+        let mut found: Vec<(Volume, bool)> = Vec::new();
+        let mut of_plugins: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (row, used) in self.db.read(table::all)? {
-            let volume = self.shown(&row)?;
-            if filter.takes(&volume, used) {
-                list.volumes.push(volume);
+            if let Some(driver) = self.remote.driver(&row.name)? {
+                of_plugins.entry(driver).or_default().push(found.len());
             }
+            found.push((self.local(&row)?, used));
         }
+        for (driver, places) in of_plugins {
+            let volumes = found.iter_mut().enumerate().filter(|(at, _)| places.contains(at));
+            let mut volumes: Vec<&mut Volume> = volumes.map(|(_, (volume, _))| volume).collect();
+            self.remote.describe_all(&mut volumes, &driver);
+        }
+        list.volumes
+            .extend(found.into_iter().filter(|(volume, used)| filter.takes(volume, *used)).map(|(volume, _)| volume));
         Ok(list)
+    }
+
+    /// The drivers of the volumes, and the one that is built in; by name.
+    pub(crate) fn drivers(&self) -> Result<BTreeSet<String>> {
+        let mut drivers = BTreeSet::from([LOCAL.to_owned()]);
+        for (row, _) in self.db.read(table::all)? {
+            drivers.extend(self.remote.driver(&row.name)?);
+        }
+        Ok(drivers)
     }
 
     /// The volume of that name.
@@ -44,7 +65,13 @@ impl Register {
 
     /// Appends an event of a volume.
     pub(crate) fn event(&self, action: &str, name: &str, extras: &[(&str, &str)]) -> Result<()> {
-        self.journal.append(&Event::volume(action, name, LOCAL, extras)).map(drop)
+        let driver = self.remote.driver(name)?.unwrap_or_else(|| LOCAL.into());
+        self.event_of(action, name, &driver, extras)
+    }
+
+    /// Appends an event of a volume of that driver.
+    pub(super) fn event_of(&self, action: &str, name: &str, driver: &str, extras: &[(&str, &str)]) -> Result<()> {
+        self.journal.append(&Event::volume(action, name, driver, extras)).map(drop)
     }
 
     pub(super) fn row(&self, name: &str) -> Result<VolumeRow> {
@@ -82,6 +109,15 @@ impl Register {
     }
 
     pub(super) fn shown(&self, row: &VolumeRow) -> Result<Volume> {
+        let mut volume = self.local(row)?;
+        if let Some(driver) = self.remote.driver(&row.name)? {
+            self.remote.describe(&mut volume, &driver);
+        }
+        Ok(volume)
+    }
+
+    /// The document of a volume as far as the engine itself knows it.
+    fn local(&self, row: &VolumeRow) -> Result<Volume> {
         let time = crate::time::rfc3339_fixed(row.created_ns);
         Ok(Volume {
             created_at: format!("{}Z", String::from_utf8_lossy(&time[..19])),

@@ -1,13 +1,16 @@
 //! Volumes that containers are about to use: staged, filled, and made visible with their rows.
 
+use super::LOCAL;
 use super::copy;
 use super::dirs::{DATA, Staging, VolumeDirs, own_mode};
 use super::options::{self, Source, document, pairs};
 use super::register::Register;
+use super::remote::{RemoteVolumes, is_plugin};
 use crate::error::{Error, Result};
 use crate::kernel::mount;
 use crate::kernel::tree::{self, Lock};
 use crate::model::{CreateVolume, StringMap, VolumeOptions};
+use crate::notes::{LogLevel, note};
 use crate::store::Durability;
 use crate::store::volumes::{self as table, VolumeRow};
 use crate::walls::Wall;
@@ -19,6 +22,7 @@ use std::sync::Arc;
 pub(crate) struct Stager {
     pub(super) dirs: Arc<VolumeDirs>,
     pub(super) register: Arc<Register>,
+    pub(super) remote: Arc<RemoteVolumes>,
 }
 
 /// A volume that a container is about to use: see [`Stager::stage`].
@@ -28,6 +32,29 @@ pub(crate) struct Staged<'a> {
     staging: Option<Staging<'a>>,
     /// Where it is new: its labels and options.
     made_with: CreateVolume,
+    /// Where it is new at a plugin.
+    at_plugin: Option<AtPlugin>,
+}
+
+/// A volume that a plugin has made, and that has no row yet: dropping it lets the plugin remove the volume.
+struct AtPlugin {
+    remote: Arc<RemoteVolumes>,
+    driver: String,
+    name: String,
+    is_kept: bool,
+}
+
+impl Drop for AtPlugin {
+    fn drop(&mut self) {
+        // Best effort: a plugin that is gone keeps its volume, which the next creation of that name takes.
+        if !self.is_kept
+            && let Err(error) = self.remote.remove(&self.driver, &self.name)
+        {
+            note(LogLevel::Warn, "volume", None, || {
+                format!("a volume that was not created stays at its plugin: {error}")
+            });
+        }
+    }
 }
 
 impl Staged<'_> {
@@ -54,12 +81,51 @@ impl Stager {
             if let Some(content) = content {
                 self.fill(&row, content)?;
             }
-            return Ok(Staged { name: name.to_owned(), staging: None, made_with: CreateVolume::default() });
+            return Ok(Staged {
+                name: name.to_owned(),
+                staging: None,
+                made_with: CreateVolume::default(),
+                at_plugin: None,
+            });
         }
+        self.stage_new(name, content, None)
+    }
+
+    /// As [`Stager::stage`]; a new volume has the driver of `body`, and a plugin makes its volume. Errors, too: the volume is
+    /// there with another driver.
+    pub(crate) fn stage_with(&self, name: &str, content: Option<&OwnedFd>, body: &CreateVolume) -> Result<Staged<'_>> {
+        if self.register.standing(name)?.is_some() {
+            let has = self.remote.driver(name)?;
+            let driver = self.remote.plugins.full_name(&body.driver);
+            if !driver.is_empty() && driver != has.as_deref().unwrap_or(LOCAL) {
+                let text = format!("A volume named {name} already exists. Choose a different volume name.");
+                return Err(Error::conflict(text));
+            }
+            return self.stage(name, content.filter(|_| has.is_none()));
+        }
+        if !is_plugin(&body.driver) {
+            return self.stage_new(name, content, None);
+        }
+        if content.is_some() {
+            return Err(Error::unsupported("a volume of a plugin begins with no files of ours"));
+        }
+        let options = body.driver_opts.clone().unwrap_or_default();
+        let driver = self.remote.plugins.full_name(&body.driver);
+        let is_new = self.remote.create(&driver, name, &options)?;
+        let remote = Arc::clone(&self.remote);
+        let made = AtPlugin { remote, driver: driver.clone(), name: name.to_owned(), is_kept: !is_new };
+        let staged = self.stage_new(name, None, Some(&driver))?;
+        Ok(Staged { at_plugin: Some(made), ..staged })
+    }
+
+    fn stage_new(&self, name: &str, content: Option<&OwnedFd>, driver: Option<&str>) -> Result<Staged<'_>> {
         let staging = self.dirs.stage()?;
         tree::mkdir_at(staging.dir.as_fd(), name, own_mode())?;
         let volume = tree::open_dir_at(staging.dir.as_fd(), name)?;
         self.dirs.make_data(&volume)?;
+        if let Some(driver) = driver {
+            self.remote.note(&volume, driver)?;
+        }
         if let Some(content) = content {
             let data = tree::open_dir_at(volume.as_fd(), DATA)?;
             copy::copy_tree(content.as_fd(), data.as_fd())?;
@@ -70,7 +136,8 @@ impl Stager {
                 None => tree::sync_fd(volume.as_fd())?,
             }
         }
-        Ok(Staged { name: name.to_owned(), staging: Some(staging), made_with: CreateVolume::default() })
+        let made_with = CreateVolume::default();
+        Ok(Staged { name: name.to_owned(), staging: Some(staging), made_with, at_plugin: None })
     }
 
     /// Makes a staged volume one that `container` uses, whose row must be there. Answers whether it is new, which is to
@@ -91,13 +158,18 @@ impl Stager {
     ) -> Result<(VolumeRow, bool)> {
         let name = staged.name.as_str();
         if let Some(row) = table::get(tx, name)? {
+            // Another call was faster, and the plugin has one volume for both.
+            staged.at_plugin.iter_mut().for_each(|made| made.is_kept = true);
             return Ok((row, false));
         }
         let text = |map: &Option<StringMap>| {
             let text = map.as_ref().map(serde_json::to_string).transpose();
             text.map_err(|e| Error::internal(format!("write a volume's options: {e}")))
         };
-        self.dirs.publish(name, staged.staging.as_ref())?;
+        let volume = self.dirs.publish(name, staged.staging.as_ref())?;
+        if let Some(volume) = volume {
+            self.remote.adopt(&volume, staged.at_plugin.as_ref().map(|made| made.driver.as_str()))?;
+        }
         let row = VolumeRow {
             name: name.to_owned(),
             created_ns: crate::time::now_ns(),
@@ -105,6 +177,8 @@ impl Stager {
             labels: text(&body.labels)?,
         };
         table::insert(tx, &row)?;
+        // If the transaction fails yet, the plugin keeps an empty volume.
+        staged.at_plugin.iter_mut().for_each(|made| made.is_kept = true);
         Ok((row, true))
     }
 

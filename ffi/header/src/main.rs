@@ -1,4 +1,5 @@
-//! Makes `include/coracle.h`, `ffi/coracle.map` and more of the source of `coracle-ffi`, or says whether they are current:
+//! Makes `include/coracle.h`, `include/coracle.ffi.h`, `ffi/coracle.map`, the raw layers of bindings and more of the source of `coracle-ffi`,
+//! or says whether they are current:
 //!
 //!     cargo run -p coracle-header                 # writes the header and the map
 //!     cargo run -p coracle-header -- --check      # exits 1 if one is not current, or if CHANGELOG.md does not mention a change
@@ -13,8 +14,11 @@
 mod errors;
 #[path = "../../src/features.rs"]
 mod features;
+mod go;
 mod items;
 mod manual;
+mod node;
+mod plain;
 mod reference;
 mod schema;
 mod sections;
@@ -37,6 +41,9 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     files.extend(schemas.into_iter().map(|(name, text)| (top.join(SCHEMAS).join(name), text)));
     let pages = reference::pages(&header);
     files.extend(pages.into_iter().map(|(name, text)| (top.join(REFERENCE).join(name), text)));
+    files.push((top.join("include/coracle.ffi.h"), plain::plain(&header.items)));
+    files.push((top.join("bindings/go/raw.go"), go::raw(&functions, &header.items)));
+    files.push((top.join("bindings/node/src/raw.h"), node::raw(&functions, &header.items)));
     let baseline = top.join("tests/abi/baseline");
     let mut wrong = undocumented(&functions);
     wrong.extend(errors::unlisted(&functions, &header.items));

@@ -40,6 +40,10 @@ fn asked(call: &Call) -> Result<BuildImage> {
     let number = |key: &str| query.text(key).parse::<i64>().unwrap_or(0);
     let named = |key: &str, other: &str| if query.text(key).is_empty() { text(other) } else { text(key) };
     let forcerm = query.flag("forcerm");
+    let is_second = query.text("version") == "2";
+    if is_second && !call.version.has(Gate::BuilderVersions) {
+        return Err(Error::unsupported("the parameter version=2 is not supported before API 1.38"));
+    }
     let isolation = query.text("isolation");
     if !isolation.is_empty() && !isolation.eq_ignore_ascii_case("default") {
         return Err(Error::invalid(format!("Unsupported isolation: {isolation:?}")));
@@ -77,7 +81,12 @@ fn asked(call: &Call) -> Result<BuildImage> {
         target: text("target"),
         cachefrom: document::<Option<_>>(call, "cachefrom", "error reading cachefrom")?.unwrap_or_default(),
         squash: query.flag("squash"),
+        // BuildKit's way to build: what the wanted stage needs.
+        stages: if is_second { "parallel".into() } else { String::new() },
         platform: text("platform"),
+        // As in dockerd: the classic build has no way for them.
+        secrets: Vec::new(),
+        ssh: Vec::new(),
         auths: call.request.headers.get("x-registry-config").map(BuildImage::auths_from_header).unwrap_or_default(),
     })
 }

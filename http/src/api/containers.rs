@@ -10,8 +10,9 @@ use crate::stream::{self, Frames};
 use crate::versions::{Gate, Noun, Version};
 use crate::websocket::Message;
 use coracle::model::{
-    AttachStreams, ContainerStats, CreateBody, DetachKeys, EndpointSettings, HostConfig, ListContainers, LogQuery,
-    NetworkingConfig, RemoveContainer, StatsQuery, StopContainer, UpdateContainer, WaitCondition,
+    AttachStreams, ContainerStats, ContainerSummary, CreateBody, DetachKeys, EndpointSettings, HostConfig,
+    ListContainers, LogQuery, NetworkingConfig, RemoveContainer, Resources, StatsQuery, StopContainer, UpdateContainer,
+    WaitCondition,
 };
 use coracle::{AttachOptions, Changed, Engine, Error, ErrorKind, Io, LogFormat, Op, Result};
 
@@ -24,27 +25,67 @@ pub(crate) fn list(call: Call) -> Result<Response> {
         before: call.query.text("before").into(),
         filters: call.query.filters()?,
     };
-    document(200, call.engine().container_list(&query)?)
+    let mut containers = call.engine().container_list(&query)?;
+    containers.iter_mut().for_each(|container| listed(container, &call.version));
+    document(200, containers)
+}
+
+/// Takes away the members of a list item that a version does not have.
+pub(super) fn listed(container: &mut ContainerSummary, version: &Version) {
+    if !version.has(Gate::ListedAnnotations) {
+        container.host_config.annotations.clear();
+    }
+    if !version.has(Gate::ListedHealth) {
+        container.health = None;
+    }
 }
 
 pub(crate) fn create(mut call: Call) -> Result<Response> {
     let body = create_body(&mut call)?;
+    if !body.config.mac_address.is_empty() && call.version.has(Gate::NoContainerMac) {
+        return Err(Error::invalid(NO_MAC_OF_CONTAINER));
+    }
     let name = call.query.get("name").filter(|n| !n.is_empty());
     let mut created = call.engine().container_create(name, &body)?;
-    if !body.config.mac_address.is_empty() && call.version.has(Gate::EndpointNames) {
-        created.warnings.push(MAC_OF_CONTAINER.to_owned());
-    }
+    created.warnings.extend(warnings(&body, &call.version));
     document(201, created)
 }
 
 const MAC_OF_CONTAINER: &str =
     "The container-wide MacAddress field is now deprecated. It should be specified in EndpointsConfig instead.";
+const NO_MAC_OF_CONTAINER: &str =
+    "Config.MacAddress: a container has no MAC address from API 1.52 on: set it in EndpointsConfig of the network";
+
+/// The warnings that begin with a version.
+fn warnings(body: &CreateBody, version: &Version) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if !body.config.mac_address.is_empty() && version.has(Gate::EndpointNames) {
+        warnings.push(MAC_OF_CONTAINER.to_owned());
+    }
+    let has_volumes = body.host_config.mounts.iter().any(|mount| mount.kind == "volume");
+    if has_volumes && !body.host_config.volume_driver.is_empty() && version.has(Gate::WarnsOfVolumeDriver) {
+        warnings.push(
+            "HostConfig.VolumeDriver has no effect on the volumes in Mounts: VolumeOptions.DriverConfig has".into(),
+        );
+    }
+    let bindings = body.host_config.port_bindings.iter();
+    let unbound = bindings.filter(|(_, bound)| bound.is_some_and(|bound| bound.is_empty()));
+    let ports: Vec<String> = unbound.map(|(port, _)| port.to_string()).collect();
+    if !ports.is_empty() && version.has(Gate::WarnsOfEmptyBindings) {
+        warnings.push(format!(
+            "Following container port(s) have an empty list of port-bindings: {}. Such bindings will be discarded in a \
+             future version.",
+            ports.join(", ")
+        ));
+    }
+    warnings
+}
 
 /// The typed request. Its text is gone with the end of this call.
 fn create_body(call: &mut Call) -> Result<CreateBody> {
     call.check_json()?;
     let text = call.document()?;
-    let Node::Object(body) = schema::read(&text, &schema::CREATE)? else {
+    let Node::Object(body) = schema::read_without(&text, &schema::CREATE, &call.version.dropped_fields())? else {
         return Err(Error::invalid("Config cannot be empty in order to create a container"));
     };
     let mut body = merged(body)?;
@@ -53,9 +94,6 @@ fn create_body(call: &mut Call) -> Result<CreateBody> {
     let mut part = |name: &str| body.iter().position(|(n, _)| n == name).map(|at| body.swap_remove(at).1);
     let (host, networking) = (part("HostConfig"), part("NetworkingConfig"));
     let mut host_config: HostConfig = host.map_or(Ok(HostConfig::default()), schema::typed)?;
-    if call.version.has(Gate::NoKernelMemory) {
-        host_config.resources.kernel_memory = 0;
-    }
     if host_config.ipc_mode.is_empty() && call.version.has(Gate::PrivateIpc) {
         host_config.ipc_mode = "private".into();
     }
@@ -128,16 +166,30 @@ pub(crate) fn inspect(call: Call) -> Result<Response> {
     let size = call.query.flag("size") && call.version.has(Gate::InspectSize);
     let mut detail = call.engine().container_inspect(&call.name, size)?;
     for end in detail.network_settings.networks.values_mut() {
-        shown(end, &call.version);
+        shown(end, &detail.id, &call.version);
     }
+    without_zero_limits(&mut detail.host_config.resources, &call.version);
     if call.version.changes(Noun::Container) {
         return document(200, lowered(detail, &call.version)?);
     }
     document(200, detail)
 }
 
-/// Takes away the members of an endpoint that a version does not have.
-fn shown(end: &mut EndpointSettings, version: &Version) {
+/// Takes away the limits that a version shows only where they are set.
+fn without_zero_limits(limits: &mut Resources, version: &Version) {
+    if version.has(Gate::NoDiskQuota) {
+        limits.disk_quota = limits.disk_quota.filter(|bytes| *bytes != 0);
+    }
+    if version.has(Gate::NoKernelMemory) {
+        limits.kernel_memory = limits.kernel_memory.filter(|bytes| *bytes != 0);
+    }
+}
+
+/// The length of the beginning of an id that clients show.
+const SHORT_ID: usize = 12;
+
+/// Takes away the members of an endpoint of the container `id` that a version does not have.
+fn shown(end: &mut EndpointSettings, id: &str, version: &Version) {
     if !version.has(Gate::EndpointOptions) {
         end.driver_opts = None;
     }
@@ -146,6 +198,11 @@ fn shown(end: &mut EndpointSettings, version: &Version) {
     }
     if !version.has(Gate::GatewayPriority) {
         end.gw_priority = 0;
+    }
+    if version.has(Gate::NoShortAlias)
+        && let Some(aliases) = &mut end.aliases
+    {
+        aliases.retain(|alias| !(alias.len() == SHORT_ID && id.starts_with(alias.as_str())));
     }
 }
 
@@ -222,10 +279,8 @@ pub(crate) fn unpause(call: Call) -> Result<Response> {
 pub(crate) fn update(mut call: Call) -> Result<Response> {
     call.check_json()?;
     let text = call.document()?;
-    let mut body: UpdateContainer = schema::typed(schema::read(&text, &schema::UPDATE)?)?;
-    if call.version.has(Gate::NoKernelMemory) {
-        body.resources.kernel_memory = 0;
-    }
+    let dropped = call.version.dropped_fields();
+    let body: UpdateContainer = schema::typed(schema::read_without(&text, &schema::UPDATE, &dropped)?)?;
     document(200, call.engine().container_update(&call.name, &body)?)
 }
 
@@ -239,7 +294,10 @@ pub(crate) fn stats(call: Call) -> Result<Response> {
             sink.start().map_err(gone)?;
         }
         let op = client.op()?;
-        while let Some(sample) = samples.next(op.as_ref())? {
+        while let Some(mut sample) = samples.next(op.as_ref())? {
+            if !version.has(Gate::StatsNameSystem) {
+                sample.os_type.clear();
+            }
             sink.write_all(&sample_line(&sample, &version)?).map_err(gone)?;
         }
         Ok(())
@@ -424,6 +482,12 @@ pub(crate) fn attach_ws(call: Call) -> Result<Response> {
     attached(call, true)
 }
 
+/// Whether a websocket has all three streams, whatever the request names: dockerd does so before 1.42, and the
+/// specification of the first versions does not.
+fn has_all_streams(version: &Version) -> bool {
+    version.has(Gate::WebsocketHasAllStreams) && !version.has(Gate::WebsocketChoosesStreams)
+}
+
 fn attached(call: Call, websocket: bool) -> Result<Response> {
     let flag = |key| call.query.flag(key);
     let keys = DetachKeys::parse(call.query.text("detachKeys"))?;
@@ -434,7 +498,8 @@ fn attached(call: Call, websocket: bool) -> Result<Response> {
         true => Frames::Raw,
         false => Frames::Multiplexed,
     };
-    let (stdin, stdout, stderr) = (flag("stdin"), flag("stdout"), flag("stderr"));
+    let all = websocket && has_all_streams(&call.version);
+    let (stdin, stdout, stderr) = (all || flag("stdin"), all || flag("stdout"), all || flag("stderr"));
     let live = flag("stream");
     let wanted = LogQuery { follow: false, stdout, stderr, since_ns: 0, tail: None };
     let past = (flag("logs") && (stdout || stderr))

@@ -18,7 +18,10 @@ pub(crate) fn create(mut call: Call) -> Result<Response> {
     let text = body(&mut call)?;
     let config: ExecConfig = schema::typed(schema::read(&text, &schema::EXEC_CONFIG)?)?;
     let id = call.engine().exec_create(&call.name, &config)?;
-    document(201, serde_json::json!({ "Id": id, "Warnings": [] }))
+    match call.version.has(Gate::ExecIdAlone) {
+        true => document(201, serde_json::json!({ "Id": id })),
+        false => document(201, serde_json::json!({ "Id": id, "Warnings": [] })),
+    }
 }
 
 /// The document, which must not be empty.

@@ -3,15 +3,17 @@
 use crate::answer::{Call, as_object, document, empty, gone, streamed};
 use crate::message::{Response, Sink};
 use crate::stream;
-use crate::versions::Noun;
+use crate::versions::{Gate, Noun};
 use coracle::model::{ImportImage, ListImages, Progress, RemoveImage};
 use coracle::{Error, ErrorKind, Result};
-use serde_json::Value;
 use std::io::{self, Write};
 
 pub(crate) fn list(call: Call) -> Result<Response> {
     let mut filters = call.query.filters()?;
-    let mut filter = call.query.text("filter").to_owned();
+    let mut filter = String::new();
+    if !call.version.has(Gate::ImageNameIsFilter) {
+        filter = call.query.text("filter").to_owned();
+    }
     // Specified among the filters, and known as a parameter.
     if let Some(names) = filters.remove("filter") {
         match names.as_slice() {
@@ -21,7 +23,8 @@ pub(crate) fn list(call: Call) -> Result<Response> {
         }
     }
     let shared_size = call.query.flag("shared-size");
-    let query = ListImages { all: call.query.flag("all"), filter, filters, shared_size, ..ListImages::default() };
+    let containers = call.version.has(Gate::ListedImageUsers);
+    let query = ListImages { all: call.query.flag("all"), filter, filters, shared_size, containers };
     let images = call.engine().image_list(&query)?;
     if !call.version.changes(Noun::ListedImage) {
         return document(200, images);
@@ -35,12 +38,10 @@ pub(crate) fn list(call: Call) -> Result<Response> {
 }
 
 pub(crate) fn inspect(call: Call) -> Result<Response> {
-    let mut answer = as_object(&call.engine().image_inspect(&call.name)?)?;
-    // Of configurations before containers had one for their host: specified, and of no image any more.
-    if let Some(Value::Object(config)) = answer.get_mut("ContainerConfig") {
-        config.insert("Dns".into(), Value::Null);
-        config.insert("VolumesFrom".into(), "".into());
+    if call.query.flag("manifests") && !call.query.text("platform").is_empty() {
+        return Err(Error::invalid("conflicting options: manifests and platform options cannot both be set"));
     }
+    let mut answer = as_object(&call.engine().image_inspect(&call.name)?)?;
     call.version.lower(Noun::Image, &mut answer);
     document(200, answer)
 }

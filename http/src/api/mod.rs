@@ -3,10 +3,12 @@
 pub(crate) mod archive;
 pub(crate) mod build;
 pub(crate) mod containers;
+pub(crate) mod disk_usage;
 pub(crate) mod exec;
 pub(crate) mod images;
 mod lowered;
 pub(crate) mod networks;
+pub(crate) mod plugins;
 pub(crate) mod prune;
 pub(crate) mod registry;
 pub(crate) mod swarm;

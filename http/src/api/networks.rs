@@ -3,18 +3,16 @@
 use crate::answer::{Call, as_object, document, empty};
 use crate::message::Response;
 use crate::schema::{self, Table};
-use crate::versions::{Gate, Noun};
+use crate::versions::{Gate, Noun, Version};
 use coracle::model::{ConnectNetwork, CreateNetwork, DisconnectNetwork, ListNetworks};
-use coracle::{Error, Result};
-use serde::Serialize;
+use coracle::{Error, ErrorKind, Result};
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
 
 pub(crate) fn list(call: Call) -> Result<Response> {
     let query = ListNetworks { filters: call.query.filters()? };
     let networks = call.engine().network_list(&query)?;
     let listed = |network| {
-        let mut network = shown(network)?;
+        let mut network = as_object(network)?;
         call.version.lower(Noun::ListedNetwork, &mut network);
         Ok(network)
     };
@@ -22,34 +20,24 @@ pub(crate) fn list(call: Call) -> Result<Response> {
 }
 
 pub(crate) fn inspect(call: Call) -> Result<Response> {
-    document(200, shown(&call.engine().network_inspect(&call.name)?)?)
-}
-
-/// A network under the specification's names and under those that clients read: addresses that are set aside, and what the
-/// default network was made with.
-fn shown(network: &impl Serialize) -> Result<Map<String, Value>> {
-    let mut network = as_object(network)?;
-    let pools = network.get_mut("IPAM").and_then(|ipam| ipam.get_mut("Config")).and_then(Value::as_array_mut);
-    for pool in pools.into_iter().flatten().filter_map(Value::as_object_mut) {
-        if let Some(addresses) = pool.get("AuxiliaryAddresses").cloned() {
-            pool.insert("AuxAddress".into(), addresses);
-        }
-    }
-    if network.get("Name").is_some_and(|name| name == "bridge")
-        && let Some(Value::Object(options)) = network.get_mut("Options")
-    {
-        let twin = |(key, value): (&String, &Value)| {
-            key.strip_prefix("com.docker.network.").map(|rest| (format!("com.engine.network.{rest}"), value.clone()))
-        };
-        let twins: Vec<_> = options.iter().filter_map(twin).collect();
-        options.extend(twins);
-    }
-    Ok(network)
+    let mut network = as_object(&call.engine().network_inspect(&call.name)?)?;
+    call.version.lower(Noun::Network, &mut network);
+    document(200, network)
 }
 
 pub(crate) fn create(mut call: Call) -> Result<Response> {
     let body: CreateNetwork = body(&mut call, &schema::NETWORK_CREATE)?;
-    document(201, call.engine().network_create(&body)?)
+    let created = call.engine().network_create(&body);
+    document(201, created.map_err(|error| as_described(error, &call.version))?)
+}
+
+/// Pools that are wrong are a failure of the server to the contract, and a bad request to later versions.
+fn as_described(error: Error, version: &Version) -> Error {
+    let of_pools = error.kind() == ErrorKind::Internal && error.facts().field == "IPAM.Config";
+    match of_pools && version.has(Gate::BadPoolsAreInvalid) {
+        true => Error::invalid(error.message()).in_area(error.area()).in_field("IPAM.Config"),
+        false => error,
+    }
 }
 
 pub(crate) fn connect(mut call: Call) -> Result<Response> {

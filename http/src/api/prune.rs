@@ -1,12 +1,10 @@
-//! Prunes, and the space that everything takes.
+//! Prunes.
 
-use crate::answer::{Call, as_object, document};
+use crate::answer::{Call, document};
 use crate::message::Response;
-use crate::versions::{Gate, Noun};
-use coracle::model::DiskUsageQuery;
+use crate::versions::Gate;
 use coracle::{Error, Result};
-use serde::Serialize;
-use serde_json::{Value, json};
+use std::num::IntErrorKind;
 
 pub(crate) fn containers(call: Call) -> Result<Response> {
     let filters = call.query.filters()?;
@@ -40,46 +38,45 @@ pub(crate) fn networks(call: Call) -> Result<Response> {
     document(200, call.engine().networks_prune(&call.query.filters()?, op.as_ref())?)
 }
 
-/// The results of a build's steps are images here: a prune of images removes them.
-pub(crate) fn build_cache(_: Call) -> Result<Response> {
-    document(200, json!({ "CachesDeleted": [], "SpaceReclaimed": 0 }))
-}
+/// The parameters that bound what a prune of builds keeps, in bytes. The first is the name of the second before API 1.48.
+const BOUNDS: [(&str, &str); 4] = [
+    ("keep-storage", "reserved-space"),
+    ("reserved-space", "reserved-space"),
+    ("max-used-space", "max-used-space"),
+    ("min-free-space", "min-free-space"),
+];
 
-pub(crate) fn disk_usage(call: Call) -> Result<Response> {
-    let kinds: Vec<&str> = match call.version.has(Gate::DiskUsageByType) {
-        true => call.query.all("type").collect(),
-        false => Vec::new(),
-    };
-    if let Some(unknown) = kinds.iter().find(|kind| !KINDS.contains(kind)) {
-        return Err(Error::invalid(format!("unknown object type: {unknown}")));
+/// The caches that steps mount. The results of a build's steps are images here: a prune of images removes them. The bounds work
+/// at every version: a version that ignored them would remove what the client wants to keep.
+pub(crate) fn build_cache(call: Call) -> Result<Response> {
+    let mut filters = call.query.filters()?;
+    if let Some((key, _)) = BOUNDS.iter().find(|(key, _)| filters.contains_key(*key)) {
+        return Err(Error::invalid(format!("Invalid filter '{key}'")));
     }
-    let wants = |kind: &str| kinds.is_empty() || kinds.contains(&kind);
-    let query = DiskUsageQuery { containers: wants("container"), images: wants("image"), volumes: wants("volume") };
+    for (parameter, bound) in BOUNDS {
+        let bytes = bytes(parameter, call.query.text(parameter))?;
+        if bytes != 0 {
+            filters.insert(bound.into(), vec![bytes.to_string()]);
+        }
+    }
     let op = call.request.client.op()?;
-    let usage = call.engine().disk_usage(query, op.as_ref())?;
-    let image = |image| {
-        let mut image = as_object(image)?;
-        call.version.lower(Noun::ListedImage, &mut image);
-        Ok(Value::Object(image))
-    };
-    let images = usage.images.iter().map(image).collect::<Result<Vec<_>>>()?;
-    // A kind that was not requested is null.
-    let shown = |wanted: bool, list: Value| if wanted { list } else { Value::Null };
-    let mut answer = json!({
-        "LayersSize": usage.layers_size,
-        "Images": shown(query.images, images.into()),
-        "Containers": shown(query.containers, listed(&usage.containers)?),
-        "Volumes": shown(query.volumes, listed(&usage.volumes)?),
-        "BuildCache": shown(wants("build-cache"), json!([])),
-    });
-    if !call.version.has(Gate::DiskUsageByType) {
-        answer["BuilderSize"] = 0.into();
-    }
-    document(200, answer)
+    document(200, call.engine().build_prune(&filters, op.as_ref())?)
 }
 
-const KINDS: [&str; 4] = ["container", "image", "volume", "build-cache"];
-
-fn listed(items: &[impl Serialize]) -> Result<Value> {
-    items.iter().map(|item| as_object(item).map(Value::Object)).collect()
+/// A number of bytes; absent: 0. Errors have dockerd's words.
+fn bytes(parameter: &str, text: &str) -> Result<i64> {
+    let wrong = |why: &str| {
+        let text = format!(
+            "{parameter} is in bytes and expects an integer, got {text}: strconv.Atoi: parsing {text:?}: {why}"
+        );
+        Error::invalid(text)
+    };
+    match text.parse::<i64>() {
+        _ if text.is_empty() => Ok(0),
+        Ok(bytes) => Ok(bytes),
+        Err(error) => Err(wrong(match error.kind() {
+            IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+            _ => "invalid syntax",
+        })),
+    }
 }

@@ -88,6 +88,6 @@ pub(crate) fn login(mut call: Call) -> Result<Response> {
     document(200, call.engine().registry_auth(&auth, op.as_ref())?)
 }
 
-fn header(call: &Call) -> Option<RegistryAuth> {
+pub(super) fn header(call: &Call) -> Option<RegistryAuth> {
     call.request.headers.get("x-registry-auth").map(RegistryAuth::from_header)
 }

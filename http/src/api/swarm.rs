@@ -12,6 +12,14 @@ pub(crate) fn members(call: Call) -> Result<Response> {
     outside(&call, TEXT)
 }
 
+/// Updates a volume of a cluster.
+pub(crate) fn update_volume(call: Call) -> Result<Response> {
+    match call.version.has(Gate::ClusterVolumes) {
+        true => members(call),
+        false => Err(Error::not_found("page not found")),
+    }
+}
+
 pub(crate) fn leave(call: Call) -> Result<Response> {
     outside(&call, "This node is not part of a swarm")
 }

@@ -3,9 +3,9 @@
 use crate::answer::{Call, as_object, document, gone, streamed};
 use crate::json;
 use crate::message::Response;
-use crate::versions::{ApiVersion, Gate, Noun};
+use crate::versions::{ApiVersion, Gate, Noun, Version};
 use coracle::Result;
-use coracle::model::EventQuery;
+use coracle::model::{Event, EventQuery};
 use serde_json::{Map, Value, json as value};
 
 pub(crate) fn ping(call: Call) -> Result<Response> {
@@ -73,12 +73,6 @@ pub(crate) fn metrics(call: Call) -> Result<Response> {
 
 pub(crate) fn info(call: Call) -> Result<Response> {
     let mut info: Map<String, Value> = call.engine().info()?.into_iter().collect();
-    // One directory under the specification's name and under the one that clients read.
-    for (name, other) in [("EngineRootDir", "DockerRootDir"), ("DockerRootDir", "EngineRootDir")] {
-        if let Some(value) = info.get(name).cloned() {
-            info.entry(other).or_insert(value);
-        }
-    }
     // Each may have cost a client the beginning of its output.
     info.insert("NHeadsUnread".into(), call.context.unread().count().into());
     info.insert("ServerVersion".into(), call.context.engine_version().into());
@@ -94,18 +88,90 @@ pub(crate) fn events(call: Call) -> Result<Response> {
         filters: call.query.filters()?,
     };
     let mut events = call.engine().events(&query)?;
-    let client = call.request.client.clone();
-    Ok(streamed(&call, Some("application/json"), move |sink| {
+    let (client, version) = (call.request.client.clone(), call.version.clone());
+    let form = EventForm::of(&call);
+    Ok(streamed(&call, Some(form.media_type()), move |sink| {
         sink.start().map_err(gone)?;
         let op = client.op()?;
         loop {
             match events.next(None, op.as_ref())? {
-                Some((_, event)) => sink.write_all(&json::line(&event)).map_err(gone)?,
+                Some((_, event)) => {
+                    if let Some(event) = shown(event, &version) {
+                        sink.write_all(&form.written(&event, &version)).map_err(gone)?;
+                    }
+                }
                 None if events.ended() => return Ok(()),
                 None => {}
             }
         }
     }))
+}
+
+/// How events follow one another.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum EventForm {
+    /// One on a line, under the name that engines had for this before 1.52.
+    Json,
+    /// One on a line: <https://jsonlines.org>.
+    Lines,
+    /// One on a line, under another name.
+    Ndjson,
+    /// A record separator before each (RFC 7464).
+    Sequence,
+}
+
+impl EventForm {
+    /// The first form among those that the request accepts; lines, if it accepts anything else.
+    fn of(call: &Call) -> EventForm {
+        if !call.version.has(Gate::BareEvents) {
+            return EventForm::Json;
+        }
+        let named = |form: EventForm| {
+            let accepts = |text: &str| text.split(';').next().unwrap_or("").trim() == form.media_type();
+            let accepted = call.request.headers.get("Accept").unwrap_or_default();
+            accepted.split(',').any(accepts)
+        };
+        let others = [EventForm::Lines, EventForm::Ndjson, EventForm::Sequence];
+        others.into_iter().find(|form| named(*form)).unwrap_or(EventForm::Lines)
+    }
+
+    fn media_type(self) -> &'static str {
+        match self {
+            EventForm::Json => "application/json",
+            EventForm::Lines => "application/jsonl",
+            EventForm::Ndjson => "application/x-ndjson",
+            EventForm::Sequence => "application/json-seq",
+        }
+    }
+
+    fn written(self, event: &Event, version: &Version) -> Vec<u8> {
+        const SEPARATOR: u8 = 0x1e;
+        let line = match version.has(Gate::EventScope) {
+            true => json::line(&Scoped { event, scope: "local" }),
+            false => json::line(event),
+        };
+        if self == EventForm::Sequence { [&[SEPARATOR], line.as_slice()].concat() } else { line }
+    }
+}
+
+/// An event with the extent that it is known in. All events are of this host: none is of a swarm.
+#[derive(serde::Serialize)]
+struct Scoped<'a> {
+    #[serde(flatten)]
+    event: &'a Event,
+    scope: &'static str,
+}
+
+/// An event as a version shows it; none, if the version does not have it.
+fn shown(event: Event, version: &Version) -> Option<Event> {
+    let is_new = event.kind == "image" && event.action == "create";
+    if is_new && !version.has(Gate::ImageCreateEvents) {
+        return None;
+    }
+    match version.has(Gate::BareEvents) {
+        true => Some(Event { status: String::new(), id: String::new(), from: String::new(), ..event }),
+        false => Some(event),
+    }
 }
 
 pub(super) fn nanoseconds((seconds, nanos): (i64, i64)) -> i64 {

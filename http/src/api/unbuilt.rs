@@ -1,6 +1,6 @@
 //! Routes that clients know and the engine does not have yet: they say so.
 
-use crate::answer::{Call, document};
+use crate::answer::Call;
 use crate::message::Response;
 use coracle::{Error, Result};
 
@@ -17,7 +17,6 @@ macro_rules! unbuilt {
 }
 
 unbuilt! {
-    plugins: "plugins are",
     checkpoints: "checkpoints are",
 }
 
@@ -26,9 +25,4 @@ pub(crate) fn buildkit(_: Call) -> Result<Response> {
     Err(Error::unsupported(
         "BuildKit sessions are not supported: set DOCKER_BUILDKIT=0, or use a builder of the docker-container driver",
     ))
-}
-
-/// There are none: clients that look at everything list them, too.
-pub(crate) fn plugin_list(_: Call) -> Result<Response> {
-    document(200, Vec::<()>::new())
 }

@@ -25,9 +25,14 @@ pub(crate) fn inspect(call: Call) -> Result<Response> {
 }
 
 pub(crate) fn remove(call: Call) -> Result<Response> {
-    match call.engine().volume_remove(&call.name) {
+    let force = call.query.flag("force");
+    let removed = match force {
+        true => call.engine().volume_remove_by_force(&call.name),
+        false => call.engine().volume_remove(&call.name),
+    };
+    match removed {
         // A removal by force succeeds also if there is no such volume.
-        Err(error) if call.query.flag("force") && error.kind() == coracle::ErrorKind::NotFound => empty(204),
+        Err(error) if force && error.kind() == coracle::ErrorKind::NotFound => empty(204),
         other => other.and_then(|()| empty(204)),
     }
 }

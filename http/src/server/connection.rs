@@ -8,6 +8,7 @@ use crate::lock;
 use crate::message::{Body, BodyOut, Client, Duplex, Headers, Produce, Request, Response, WriteDocument};
 use crate::router::Router;
 use crate::socket::Socket;
+use crate::user::User;
 use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -21,6 +22,8 @@ pub(super) trait Door {
     fn ends_answer(&self) {}
     /// Notes what is asked.
     fn asked(&self, method: &str, target: &str);
+    /// The user of the connection, if one is known.
+    fn user(&self) -> Option<User>;
     /// Why requests with these fields are not served here, if they are not.
     fn objection(&self, headers: &Headers) -> Option<&'static str>;
 }
@@ -123,6 +126,10 @@ impl<'a> Connection<'a> {
         };
         let (router, socket) = (self.router.clone(), self.socket.clone());
         let client = Client::watched(move || router.context().watch().register(&socket));
+        let client = match self.door.user() {
+            Some(user) => client.with_user(user),
+            None => client,
+        };
         Request { method: head.method, target: head.target, headers: head.headers, body, client }
     }
 

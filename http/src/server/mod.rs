@@ -23,6 +23,7 @@ pub enum Tls {}
 
 use crate::router::Router;
 use crate::socket::{Socket, wait_many};
+use crate::user::User;
 use crate::{lock, message::Response};
 use connection::{Connection, Door};
 use coracle::walls::Wall;
@@ -306,8 +307,9 @@ impl Shared {
         let (shared, served) = (self.clone(), socket.clone());
         let thread = crate::thread::spawn("coracle-http", move || {
             let entry = Arc::new(Entry { shared: shared.clone(), key });
-            let door = ServerDoor { shared: shared.clone(), key, peer, tls: tls.is_some() };
-            let Some(plain) = shared.deciphered(tls, served, &entry) else { return };
+            let with_tls = tls.is_some();
+            let Some((plain, user)) = shared.deciphered(tls, served, &entry) else { return };
+            let door = ServerDoor { shared: shared.clone(), key, peer, tls: with_tls, user };
             Connection::new(shared.router.clone(), plain, &shared.options.limits, &door).run();
         });
         if thread.is_err() {
@@ -344,22 +346,29 @@ impl Shared {
         }
     }
 
-    /// The socket on which HTTP is spoken. None: the client could not prove its identity.
+    /// The socket on which HTTP is spoken, and its user. None: the client could not prove its identity.
     #[cfg(feature = "tls")]
-    fn deciphered(&self, tls: Option<Tls>, socket: Arc<Socket>, entry: &Arc<Entry>) -> Option<Arc<Socket>> {
-        let Some(tls) = tls else { return Some(socket) };
+    fn deciphered(
+        &self,
+        tls: Option<Tls>,
+        socket: Arc<Socket>,
+        entry: &Arc<Entry>,
+    ) -> Option<(Arc<Socket>, Option<User>)> {
+        let Some(tls) = tls else { return Some((socket, None)) };
         let limits = &self.options.limits;
         let bound = if Wall::Handshakes.stands() { limits.handshake_time } else { limits.handshake_time * 1000 };
         let tunnel = tls.handshake(&socket, Instant::now() + bound);
         lock(&self.open).handshakes.remove(&entry.key);
-        let plain = tunnel.and_then(|tunnel| tunnel.open(entry.clone(), limits.answer_time));
-        plain.ok().map(|plain| Arc::new(Socket::new(plain)))
+        let tunnel = tunnel.ok()?;
+        let user = tunnel.user();
+        let plain = tunnel.open(entry.clone(), limits.answer_time).ok()?;
+        Some((Arc::new(Socket::new(plain)), user))
     }
 
     #[cfg(not(feature = "tls"))]
-    fn deciphered(&self, tls: Option<Tls>, socket: Arc<Socket>, _: &Arc<Entry>) -> Option<Arc<Socket>> {
+    fn deciphered(&self, tls: Option<Tls>, socket: Arc<Socket>, _: &Arc<Entry>) -> Option<(Arc<Socket>, Option<User>)> {
         match tls {
-            None => Some(socket),
+            None => Some((socket, None)),
             Some(never) => match never {},
         }
     }
@@ -391,6 +400,7 @@ struct ServerDoor {
     peer: Peer,
     /// The client is known by its certificate.
     tls: bool,
+    user: Option<User>,
 }
 
 impl Door for ServerDoor {
@@ -423,6 +433,9 @@ impl Door for ServerDoor {
             };
             log.emit(&LoggedRequest { method, path, peer: &self.peer, tls: self.tls });
         }
+    }
+    fn user(&self) -> Option<User> {
+        self.user.clone()
     }
     fn objection(&self, headers: &crate::message::Headers) -> Option<&'static str> {
         if matches!(self.peer, Peer::Unix(_)) {
@@ -497,6 +510,9 @@ pub(crate) fn serve_private(router: Router, socket: OwnedFd) {
             true
         }
         fn asked(&self, _: &str, _: &str) {}
+        fn user(&self) -> Option<User> {
+            None
+        }
         fn objection(&self, _: &crate::message::Headers) -> Option<&'static str> {
             None
         }

@@ -5,6 +5,7 @@
 //! over (attach, exec) and where one direction ends before the other.
 
 use crate::socket::{Socket, recv_now, send_now, wait_many};
+use crate::user::User;
 use coracle::walls::Wall;
 use coracle::{Error, Result};
 use nix::poll::PollFlags;
@@ -110,6 +111,12 @@ pub(super) struct Tunnel {
 }
 
 impl Tunnel {
+    /// The user that the client's certificates name. Absent: the client has none.
+    pub(super) fn user(&self) -> Option<User> {
+        let chain = self.tls.peer_certificates().filter(|chain| !chain.is_empty())?;
+        Some(User::of_certificates(chain.iter().map(|certificate| certificate.to_vec()).collect()))
+    }
+
     /// Begins to carry, on a thread that holds `guard` until its end; answers the plain end. `patience`: how long a client
     /// may take to read what was said to it before the connection was closed.
     pub(super) fn open<G: Send + 'static>(self, guard: G, patience: Duration) -> io::Result<OwnedFd> {

@@ -20,6 +20,8 @@ pub(crate) enum Noun {
     Image,
     /// An image of the list.
     ListedImage,
+    /// Inspect of a network.
+    Network,
     /// A network of the list.
     ListedNetwork,
     Info,
@@ -61,12 +63,29 @@ const ANSWERS: &[(Of, Noun, Change)] = &[
     (Of::Before(21), Noun::Stats, one_network),
     (Of::Before(22), Noun::Container, with_lxc),
     (Of::Before(25), Noun::Info, execution_driver),
+    (Of::From(25), Noun::Info, without_old_settings),
+    (Of::Before(25), Noun::Image, with_host_fields),
+    (Of::Before(25), Noun::Network, with_specified_names),
+    (Of::Before(25), Noun::ListedNetwork, with_specified_names),
     (Of::From(28), Noun::ListedNetwork, without_containers),
+    (Of::From(32), Noun::Info, without_init_program),
     (Of::Before(35), Noun::Version, without_components),
+    (Of::From(42), Noun::Info, without_kernel_memory),
     (Of::From(43), Noun::ListedImage, without_placeholders),
     (Of::NamedFrom(44), Noun::ListedImage, without_virtual_size),
     (Of::NamedFrom(44), Noun::Image, without_virtual_size),
     (Of::Before(44), Noun::Info, without_cdi),
+    (Of::From(45), Noun::Image, without_build_container),
+    (Of::Before(48), Noun::Network, without_ipv4_flag),
+    (Of::Before(48), Noun::ListedNetwork, without_ipv4_flag),
+    (Of::Before(49), Noun::Info, without_firewall),
+    (Of::Before(50), Noun::Info, without_devices),
+    (Of::From(50), Noun::Info, without_bridge_filters),
+    (Of::From(50), Noun::Image, without_container_fields),
+    (Of::Before(52), Noun::Network, without_status),
+    (Of::From(52), Noun::ListedNetwork, without_any_containers),
+    (Of::From(52), Noun::Container, networks_alone),
+    (Of::From(52), Noun::Image, without_empty_members),
 ];
 
 /// The changes of a create body: for versions before 1.n.
@@ -225,15 +244,63 @@ fn execution_driver(answer: &mut Members) {
     }
 }
 
+/// Members of the contract that later descriptions lack, and that dockerd shows to no client.
+fn without_old_settings(answer: &mut Members) {
+    for name in ["ExecutionDriver", "EngineRootDir", "SystemStatus", "ClusterStore", "ClusterAdvertise"] {
+        answer.remove(name);
+    }
+}
+
+/// The contract has two members of a configuration that moved to the host configuration before it, and are of no image.
+fn with_host_fields(answer: &mut Members) {
+    if let Some(Value::Object(config)) = answer.get_mut("ContainerConfig") {
+        config.insert("Dns".into(), Value::Null);
+        config.insert("VolumesFrom".into(), "".into());
+    }
+}
+
+/// The contract has names of its own, beside those that clients read, for addresses that are set aside and for the options of
+/// the default network.
+fn with_specified_names(answer: &mut Members) {
+    let pools = answer.get_mut("IPAM").and_then(|ipam| ipam.get_mut("Config")).and_then(Value::as_array_mut);
+    for pool in pools.into_iter().flatten().filter_map(Value::as_object_mut) {
+        if let Some(addresses) = pool.get("AuxiliaryAddresses").cloned() {
+            pool.insert("AuxAddress".into(), addresses);
+        }
+    }
+    if answer.get("Name").is_some_and(|name| name == "bridge")
+        && let Some(Value::Object(options)) = answer.get_mut("Options")
+    {
+        let twin = |(key, value): (&String, &Value)| {
+            key.strip_prefix("com.docker.network.").map(|rest| (format!("com.engine.network.{rest}"), value.clone()))
+        };
+        let twins: Vec<_> = options.iter().filter_map(twin).collect();
+        options.extend(twins);
+    }
+}
+
 /// 1.28 took the endpoints out of the list of networks: inspect has them. Engines show the empty member.
 fn without_containers(answer: &mut Members) {
-    answer.insert("Containers".into(), json!({}));
+    if let Some(containers) = answer.get_mut("Containers") {
+        *containers = json!({});
+    }
+}
+
+/// 1.32 describes no digest of an init program any more.
+fn without_init_program(answer: &mut Members) {
+    answer.remove("InitPath");
+    answer.remove("InitSha1");
 }
 
 /// 1.35 brought the parts of the engine and the product's name.
 fn without_components(answer: &mut Members) {
     answer.remove("Components");
     answer.remove("Platform");
+}
+
+/// 1.42 ignores limits of the kernel's memory.
+fn without_kernel_memory(answer: &mut Members) {
+    answer.remove("KernelMemory");
 }
 
 /// 1.43 gives an image without a name empty lists.
@@ -257,6 +324,100 @@ fn without_virtual_size(answer: &mut Members) {
 /// 1.44 brought the directories of CDI specifications.
 fn without_cdi(answer: &mut Members) {
     answer.remove("CDISpecDirs");
+}
+
+/// 1.45 dropped the container that a build step ran in.
+fn without_build_container(answer: &mut Members) {
+    answer.remove("Container");
+    answer.remove("ContainerConfig");
+}
+
+/// 1.48 brought networks without IPv4, which this engine does not make.
+fn without_ipv4_flag(answer: &mut Members) {
+    answer.remove("EnableIPv4");
+}
+
+/// 1.49 brought the name of the packet filter.
+fn without_firewall(answer: &mut Members) {
+    answer.remove("FirewallBackend");
+}
+
+/// 1.50 brought the devices of CDI specifications.
+fn without_devices(answer: &mut Members) {
+    answer.remove("DiscoveredDevices");
+}
+
+/// 1.50 dropped two settings of the host that do not matter any more.
+fn without_bridge_filters(answer: &mut Members) {
+    answer.remove("BridgeNfIptables");
+    answer.remove("BridgeNfIp6tables");
+}
+
+/// 1.50 dropped the fields of a container's configuration that no image has.
+fn without_container_fields(answer: &mut Members) {
+    if let Some(Value::Object(config)) = answer.get_mut("Config") {
+        for name in CONTAINERS_ALONE {
+            config.remove(name);
+        }
+    }
+}
+
+const CONTAINERS_ALONE: [&str; 12] = [
+    "AttachStderr",
+    "AttachStdin",
+    "AttachStdout",
+    "Domainname",
+    "Hostname",
+    "Image",
+    "MacAddress",
+    "NetworkDisabled",
+    "OpenStdin",
+    "StdinOnce",
+    "StopTimeout",
+    "Tty",
+];
+
+/// 1.52 brought the use of a network's addresses.
+fn without_status(answer: &mut Members) {
+    answer.remove("Status");
+}
+
+/// 1.52 dropped the member that had been empty since 1.28.
+fn without_any_containers(answer: &mut Members) {
+    answer.remove("Containers");
+}
+
+/// 1.52 dropped what had stood twice since 1.21: the settings of the default network beside those of all networks.
+fn networks_alone(answer: &mut Members) {
+    if let Some(Value::Object(settings)) = answer.get_mut("NetworkSettings") {
+        settings.retain(|name, _| matches!(name.as_str(), "SandboxID" | "SandboxKey" | "Ports" | "Networks"));
+    }
+    if let Some(Value::Object(config)) = answer.get_mut("Config")
+        && config.get("OnBuild").is_some_and(is_empty)
+    {
+        config.remove("OnBuild");
+    }
+}
+
+/// 1.52 leaves out what an image does not have.
+fn without_empty_members(answer: &mut Members) {
+    let drop = |members: &mut Members, names: &[&str]| {
+        members.retain(|name, value| !names.contains(&name.as_str()) || !is_empty(value));
+    };
+    drop(answer, &["Parent", "Comment", "DockerVersion", "Author"]);
+    if let Some(Value::Object(config)) = answer.get_mut("Config") {
+        drop(config, &["Cmd", "Entrypoint", "Env", "Labels", "OnBuild", "User", "Volumes", "WorkingDir"]);
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 #[cfg(test)]
@@ -390,11 +551,39 @@ mod tests {
         assert_eq!(lowered("1.28", Noun::ListedNetwork, network), json!({"Name": "n", "Containers": {}}));
     }
 
+    #[test]
+    fn later_versions_leave_out_what_stands_elsewhere_or_is_empty() {
+        let lowered = |version: &str, noun, answer: &Value| {
+            let mut answer = answer.as_object().unwrap().clone();
+            v(version).lower(noun, &mut answer);
+            Value::Object(answer)
+        };
+        let image = json!({"Id": "i", "Parent": "", "Author": "a", "Container": "", "ContainerConfig": {}, "Size": 0,
+            "Config": {"Hostname": "", "Tty": false, "Cmd": ["sh"], "Env": [], "Labels": null, "User": ""}});
+        assert_eq!(lowered("1.44", Noun::Image, &image), image);
+        assert_eq!(
+            lowered("1.50", Noun::Image, &image)["Config"],
+            json!({"Cmd": ["sh"], "Env": [], "Labels": null, "User": ""})
+        );
+        let newest = json!({"Id": "i", "Author": "a", "Size": 0, "Config": {"Cmd": ["sh"]}});
+        assert_eq!(lowered("1.52", Noun::Image, &image), newest);
+        let container = json!({"Config": {"OnBuild": null, "Cmd": null}, "NetworkSettings":
+            {"Bridge": "", "IPAddress": "10.0.0.2", "SandboxID": "s", "SandboxKey": "k", "Ports": {}, "Networks": {}}});
+        assert_eq!(lowered("1.51", Noun::Container, &container), container);
+        let newest = json!({"Config": {"Cmd": null},
+            "NetworkSettings": {"SandboxID": "s", "SandboxKey": "k", "Ports": {}, "Networks": {}}});
+        assert_eq!(lowered("1.52", Noun::Container, &container), newest);
+        let info = json!({"BridgeNfIptables": true, "FirewallBackend": {}, "DiscoveredDevices": [], "CDISpecDirs": []});
+        assert_eq!(lowered("1.49", Noun::Info, &info)["DiscoveredDevices"], Value::Null);
+        assert_eq!(lowered("1.50", Noun::Info, &info).get("BridgeNfIptables"), None);
+        assert_eq!(lowered("1.43", Noun::Info, &info), json!({"BridgeNfIptables": true}).clone());
+    }
+
     /// The answers that are asked for most often go out as the engine has them.
     #[test]
     fn newest_shapes_need_no_change() {
         let (unversioned, newest) = (Version::unversioned(ApiVersion::NEWEST), v("1.44"));
-        for version in [unversioned, newest, v("1.24"), v("1.22")] {
+        for version in [unversioned, newest, v("1.51"), v("1.24"), v("1.22")] {
             assert!(!version.changes(Noun::Container) && !version.changes(Noun::Stats), "{version}");
         }
         assert!(v("1.21").changes(Noun::Container) && v("1.20").changes(Noun::Stats));

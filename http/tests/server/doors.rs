@@ -55,7 +55,7 @@ fn one_request_in_process() {
     let reply = router.request("GET", "/v1.24/_ping", &[], Vec::new(), None).unwrap();
     assert_eq!(reply.status, 200);
     assert!(matches!(reply.body, ReplyBody::Bytes(ref b) if b == b"OK"));
-    assert_eq!(reply.headers.get("api-version"), Some("1.44"));
+    assert_eq!(reply.headers.get("api-version"), Some("1.54"));
     let json = [("Content-Type", "application/json")];
     let reply = router.request("POST", "/containers/create", &json, b"{".to_vec(), None).unwrap();
     assert!(matches!(reply.body, ReplyBody::Bytes(ref b) if b == b"{\"message\":\"unexpected EOF\"}\n"));

@@ -1,5 +1,6 @@
 //! The server and the router against a real engine root, spoken to over raw sockets.
 
+mod described;
 mod doors;
 mod hostile;
 mod known;

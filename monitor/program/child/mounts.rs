@@ -194,7 +194,7 @@ impl<'a> Mounts<'a> {
     fn bind_source(&mut self, flags: u32, source: &[u8], part: Option<&[u8]>) -> Outcome<i32> {
         let how = clone_flags(flags);
         let opened = match (part, self.taken(source)) {
-            (Some(part), _) => part_of(source, part, how),
+            (Some(part), _) => part_of(source, part, how, flags & BIND_NO_LINKS != 0),
             // A peer of it that stands in the mount table where it was asked for; before Linux 6.15, where it was
             // taken.
             (None, Some(taken)) => Ok(sys::open_tree(taken, b"\0", AT_EMPTY_PATH | how).unwrap_or(taken)),
@@ -231,7 +231,7 @@ impl<'a> Mounts<'a> {
         let target = op.target.cstr();
         let mount = clone_from(self.launch.volumes, index, tree, || match part {
             None => sys::open_tree(AT_FDCWD, b"/\0", 1),
-            Some(part) => part_of(b"/\0", part, 1),
+            Some(part) => part_of(b"/\0", part, 1, false),
         })?;
         if flags & BIND_IDMAP != 0 {
             os(sys::mount_idmap(mount, false, self.launch.made.user.raw()))?;
@@ -274,9 +274,10 @@ fn spot_for(mount: i32, tree: &Tree, target: &[u8]) -> Outcome<i32> {
 }
 
 /// A copy of the mount of a path below a directory that others may write in: wherever links and renames lead, the path
-/// is below the directory at the moment at which the copy is made, or the step fails.
-fn part_of(dir: &[u8], part: &[u8], how: u32) -> Result<i32> {
-    let resolve = if Wall::VolumeParts.stands() { RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS } else { 0 };
+/// is below the directory at the moment at which the copy is made, or the step fails. `no_links`: no component is a link.
+fn part_of(dir: &[u8], part: &[u8], how: u32, no_links: bool) -> Result<i32> {
+    let links = if no_links { RESOLVE_NO_SYMLINKS } else { RESOLVE_NO_MAGICLINKS };
+    let resolve = if Wall::VolumeParts.stands() { RESOLVE_BENEATH | links } else { 0 };
     let whole = sys::openat(AT_FDCWD, dir, O_PATH | O_DIRECTORY, 0)?;
     let inside = sys::openat2(whole, part, O_PATH, 0, resolve);
     sys::close(whole);

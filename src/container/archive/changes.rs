@@ -6,6 +6,7 @@ use crate::kernel::path::{BENEATH_NO_LINKS, openat2};
 use crate::kernel::tree::{self, Stat};
 use crate::kernel::walk::{Chain, Mounts, Order, Step, Walk, check_path};
 use crate::model::FileChange;
+use crate::order::Order as _;
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -87,7 +88,7 @@ fn compare(upper: BorrowedFd<'_>, image: BorrowedFd<'_>) -> Result<Vec<Change>> 
         walk.enter(opened)?;
     }
     hidden(upper, image, b"", &mut found)?;
-    found.sort_by(|a, b| a.path.cmp(&b.path));
+    found.order_by(|a, b| a.path.cmp(&b.path));
     Ok(found)
 }
 

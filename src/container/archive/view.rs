@@ -7,13 +7,14 @@
 
 use super::super::Snapshot;
 use super::super::network::{Mode, mode};
-use super::super::spec::MountKind;
+use super::super::spec::{Mount, MountKind};
 use super::super::volumes::READ_ATTRIBUTES;
 use super::Files;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::file::read_text;
+use crate::kernel::mount::{self, Below};
 use crate::kernel::path::{IN_ROOT, openat2};
-use crate::kernel::{mount, process, tree};
+use crate::kernel::{process, tree};
 use crate::launch::monitor::Control;
 use crate::op::Op;
 use crate::store::slot_locks::Busy;
@@ -54,7 +55,7 @@ struct Part {
     source: Source,
     target: String,
     /// The path below the source that is mounted in its place; empty: the source itself.
-    below: String,
+    below: Below,
     read_only: bool,
     /// The owners of the files are ids of the container (a volume), not of the host (a bind).
     own_ids: bool,
@@ -207,9 +208,14 @@ impl Files {
             let source = match mount.kind {
                 MountKind::Tmpfs => continue,
                 MountKind::Bind => {
-                    Source::Directory { path: mount.source.clone().into(), recursive: true, attributes: 0, own: false }
+                    let (path, below) = (mount.source.clone().into(), String::new());
+                    Source::Directory { path, below, recursive: true, attributes: 0, own: false }
                 }
                 MountKind::Volume => self.volumes.mounter.source(&mount.name)?,
+                MountKind::Image => {
+                    parts.push(image_part(mount, self.mounts.image_to_read(mount)?));
+                    continue;
+                }
             };
             let own_ids = source.has_own_ids();
             let shared = match source.is_shared() {
@@ -220,7 +226,10 @@ impl Files {
                 false => None,
             };
             let (target, read_only) = (mount.target.clone(), mount.read_only);
-            let below = mount.part.clone();
+            let below = match &source {
+                Source::Directory { below, .. } => Below::of(below, &mount.part),
+                Source::FileSystem { .. } => Below::of("", &mount.part),
+            };
             parts.push(Part { source, target, below, read_only, own_ids, shared, is_file: false });
         }
         let dir = self.dir_of_files(found)?;
@@ -228,8 +237,8 @@ impl Files {
             let target = format!("/etc/{name}");
             if parts.iter().all(|part| part.target != target) {
                 let (path, recursive) = (dir.join(name), false);
-                let source = Source::Directory { path, recursive, attributes: 0, own: true };
-                let below = String::new();
+                let source = Source::Directory { path, below: String::new(), recursive, attributes: 0, own: true };
+                let below = Below::default();
                 parts.push(Part {
                     source,
                     target,
@@ -296,6 +305,14 @@ impl Files {
     }
 }
 
+/// The part that shows the files of an image.
+fn image_part(mount: &Mount, files: OwnedFd) -> Part {
+    let (path, below) = (PathBuf::new(), String::new());
+    let source = Source::Directory { path, below, recursive: false, attributes: 0, own: false };
+    let (target, below, shared) = (mount.target.clone(), Below::default(), Some(files));
+    Part { source, target, below, read_only: true, own_ids: false, shared, is_file: false }
+}
+
 impl Part {
     /// The detached mount; `None`: there is nothing to mount.
     fn mount(&self, access: Access) -> Result<Option<OwnedFd>> {
@@ -306,7 +323,7 @@ impl Part {
             return shared.try_clone().map(Some).map_err(|e| Error::io("duplicate a descriptor", &e));
         }
         match &self.source {
-            Source::Directory { path, recursive, attributes, .. } if !self.below.is_empty() => {
+            Source::Directory { path, recursive, attributes, .. } if !self.below.path.is_empty() => {
                 let mounted = mount::copy_below(path, &self.below, *recursive)?;
                 mount::set_private(mounted.as_fd(), more | attributes, true)?;
                 Ok(Some(mounted))
@@ -322,7 +339,7 @@ impl Part {
             },
             Source::FileSystem { kind, device, options, attributes } => {
                 let whole = mount::file_system(kind, device, &pairs(options), more | attributes)?;
-                match self.below.as_str() {
+                match self.below.path.as_str() {
                     "" => Ok(Some(whole)),
                     below => mount::root_of(mount::alone(whole.as_fd())?.as_fd(), below).map(Some),
                 }

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::launch::{capability, cdi, devices};
 use crate::model::{ContainerConfig, CreateBody, HostConfig, NetworkingConfig};
 use crate::walls::Wall;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 const MILLISECOND_NS: i64 = 1_000_000;
 
@@ -269,8 +270,16 @@ pub(super) fn remapped(privileged: bool, modes: &Modes) -> Result<()> {
 }
 
 fn endpoints(networking: &NetworkingConfig) -> Result<()> {
-    match networking.endpoints_config.iter().find(|(_, settings)| settings.is_none()) {
-        Some((name, _)) => Err(Error::invalid(format!("no EndpointSettings for {name}"))),
-        None => Ok(()),
+    for (name, settings) in &networking.endpoints_config {
+        let Some(settings) = settings else { return Err(Error::invalid(format!("no EndpointSettings for {name}"))) };
+        let Some(ipam) = &settings.ipam_config else { continue };
+        let (v4, v6) = (&ipam.ipv4_address, &ipam.ipv6_address);
+        if !v4.is_empty() && v4.parse::<Ipv4Addr>().is_err() {
+            return Err(Error::invalid(format!("invalid IPv4 address: {v4}")));
+        }
+        if !v6.is_empty() && v6.parse::<Ipv6Addr>().is_err() {
+            return Err(Error::invalid(format!("invalid IPv6 address: {v6}")));
+        }
     }
+    Ok(())
 }

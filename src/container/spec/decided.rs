@@ -111,7 +111,7 @@ mod tests {
         assert!(error.to_string().starts_with("invalid PID mode: zz"), "{error}");
         for (bad, why) in [
             (r#"{"RestartPolicy":{"Name":"zz"}}"#, "invalid restart policy 'zz'"),
-            (r#"{"LogConfig":{"Type":"zz"}}"#, "logger: no log driver named 'zz' is registered"),
+            (r#"{"LogConfig":{"Type":"../zz"}}"#, "logger: no log driver named '../zz' is registered"),
         ] {
             let error = read(bad).unwrap_err();
             assert!(error.to_string().starts_with(why), "{error}");

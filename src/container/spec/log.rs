@@ -3,8 +3,10 @@
 use super::Defaults;
 use super::tag::{TagFacts, tag_text};
 use crate::container::text::parse_decimal_size;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::model::{LogConfig, StringMap, parse_bool};
+use crate::parts::Part;
+use crate::plugin;
 use coracle_ship::drivers::NAMES as DELIVERED;
 use regex_lite::Regex;
 
@@ -33,6 +35,8 @@ pub(crate) enum LogDriver {
         compress: bool,
         /// The log can be read here, too.
         readable: bool,
+        /// Output waits where the log is full of lines that are not delivered; otherwise the oldest lines give way.
+        blocking: bool,
     },
     None,
 }
@@ -55,8 +59,8 @@ const LOCAL: (u64, u32) = (20_000_000, 5);
 /// The tag if the request has none.
 const DEFAULT_TAG: &str = "{{.ID}}";
 
-/// Drivers of dockerd that this engine lacks.
-const ELSEWHERE: [&str; 4] = ["awslogs", "etwlogs", "gcplogs", "splunk"];
+/// Drivers that keep the log here alone.
+const OWN: [&str; 3] = ["json-file", "local", "none"];
 
 /// The configuration for a new container: the engine's driver if the request names none, and that driver's engine-wide
 /// options, which those of the request override. Errors: unknown driver, unknown option, bad value.
@@ -74,17 +78,36 @@ pub(super) fn effective(asked: &LogConfig, defaults: &Defaults) -> Result<LogCon
     Ok(config)
 }
 
-/// Reads a log configuration. Errors: as for a create.
+/// Finds the plugin of a configuration whose driver the engine itself does not have. Errors: there is none, or it is of another kind.
+pub(super) fn find_plugin(config: &LogConfig, defaults: &Defaults) -> Result<()> {
+    if is_built_in(&config.kind) {
+        return Ok(());
+    }
+    match defaults.plugins.find(&config.kind, plugin::LOG_DRIVER) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(unknown(&config.kind)),
+        Err(error) => Err(error.context(format_args!("error looking up logging plugin {}", config.kind))),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// Whether a driver needs no plugin.
+pub(crate) fn is_built_in(kind: &str) -> bool {
+    OWN.contains(&kind) || DELIVERED.contains(&kind)
+}
+
+pub(crate) fn unknown(kind: &str) -> Error {
+    Error::invalid(format!("logger: no log driver named '{kind}' is registered"))
+}
+
+/// Reads a log configuration. A driver that the engine itself does not have is a plugin. Errors: as for a create.
 pub(crate) fn log_driver(config: &LogConfig) -> Result<LogDriver> {
     match config.kind.as_str() {
         "none" => Ok(LogDriver::None),
         "json-file" => json_file(&config.config),
         "local" => local(&config.config),
         kind if DELIVERED.contains(&kind) => delivered(kind, &config.config),
-        kind if ELSEWHERE.contains(&kind) => {
-            Err(Error::unsupported(format!("LogConfig: the log driver {kind} is not supported yet")))
-        }
-        kind => Err(Error::invalid(format!("logger: no log driver named '{kind}' is registered"))),
+        kind if plugin::is_name_of_any(kind) => delivered(kind, &config.config),
+        kind => Err(unknown(kind)),
     }
 }
 
@@ -153,14 +176,20 @@ fn mode(options: &StringMap) -> Result<()> {
 
 /// A driver that delivers. Its options `cache-...` bound the log as those of the driver local do.
 fn delivered(kind: &str, options: &StringMap) -> Result<LogDriver> {
-    coracle_ship::check(kind, options).map_err(|error| Error::invalid(error.0))?;
+    Part::Ship.need()?;
+    let checked = match DELIVERED.contains(&kind) {
+        true => coracle_ship::check(kind, options),
+        false => coracle_ship::check_spool(options),
+    };
+    checked.map_err(|error| Error::invalid(error.0))?;
     options.get("tag").map_or(Ok(()), |tag| super::tag::check_tag(tag))?;
     for key in ["labels-regex", "env-regex"] {
         pattern(options, key)?;
     }
     let (max_size, max_file, compress) = bounds(options, "cache-")?;
     let readable = !options.get("cache-disabled").and_then(|text| parse_bool(text)).unwrap_or(false);
-    Ok(LogDriver::Delivered { max_size, max_file, compress, readable })
+    let blocking = options.get("mode").is_none_or(|mode| mode != "non-blocking");
+    Ok(LogDriver::Delivered { max_size, max_file, compress, readable, blocking })
 }
 
 /// A truth value; `before` begins the error's text.

@@ -42,6 +42,7 @@ fn one(asked: &MountRequest) -> Result<Mount> {
         "bind" => bind(asked, base),
         "volume" => volume_of(asked, base),
         "tmpfs" => tmpfs_of(asked, base),
+        "image" => image_of(asked, base),
         _ => Err(wrong(asked, "mount type unknown")),
     }
 }
@@ -57,7 +58,7 @@ fn bind(asked: &MountRequest, base: Mount) -> Result<Mount> {
             .filter(|(kind, _)| *kind != Propagation::Unbindable)
             .ok_or_else(|| wrong(asked, format!("invalid propagation mode: {word}")))?,
     };
-    only(asked, &[("VolumeOptions", asked.volume_options.is_some()), ("TmpfsOptions", asked.tmpfs_options.is_some())])?;
+    options_of(asked, "BindOptions")?;
     if !asked.source.starts_with('/') {
         let text = format!("invalid mount path: '{}' mount path must be absolute", asked.source);
         return Err(wrong(asked, text));
@@ -91,19 +92,23 @@ fn read_only_below(asked: &MountRequest, options: &BindOptions) -> Result<Option
 }
 
 fn volume_of(asked: &MountRequest, base: Mount) -> Result<Mount> {
-    only(asked, &[("BindOptions", asked.bind_options.is_some()), ("TmpfsOptions", asked.tmpfs_options.is_some())])?;
+    options_of(asked, "VolumeOptions")?;
     if asked.source.is_empty() && asked.read_only {
         return Err(wrong(asked, "must not set ReadOnly mode when using anonymous volumes"));
     }
     let options: VolumeOptions = asked.volume_options.clone().unwrap_or_default();
+    if asked.source.is_empty() && !options.subpath.is_empty() {
+        return Err(wrong(asked, "must not set Subpath when using anonymous volumes"));
+    }
     let part = part(asked, &options.subpath)?;
     if !asked.source.is_empty() {
         volume::check_name(&asked.source).map_err(|error| error.context(format_args!("create {}", asked.source)))?;
     }
     if let Some(driver) = &options.driver_config {
         let refused = |error: Error| error.context(format_args!("create {}", asked.source));
-        volume::check_driver(&driver.name).map_err(refused)?;
-        volume::check_options(&driver.options).map_err(refused)?;
+        if !volume::is_plugin(&driver.name) {
+            volume::check_options(&driver.options).map_err(refused)?;
+        }
     }
     Ok(Mount {
         kind: MountKind::Volume,
@@ -116,13 +121,23 @@ fn volume_of(asked: &MountRequest, base: Mount) -> Result<Mount> {
     })
 }
 
-/// The path in a volume that a request names, in its clean form. Errors: a path that is not relative, or leads out.
+/// The mount of an image. Its id is looked up when the container is made.
+fn image_of(asked: &MountRequest, base: Mount) -> Result<Mount> {
+    options_of(asked, "ImageOptions")?;
+    if asked.source.is_empty() {
+        return Err(wrong(asked, "field Source must not be empty"));
+    }
+    let options = asked.image_options.clone().unwrap_or_default();
+    let part = part(asked, &options.subpath)?;
+    let flags = base.flags | libc::MOUNT_ATTR_RDONLY;
+    Ok(Mount { kind: MountKind::Image, name: asked.source.clone(), part, read_only: true, flags, ..base })
+}
+
+/// The path in a volume or an image that a request names, in its clean form. Errors: a path that is not relative, or leads
+/// out.
 fn part(asked: &MountRequest, path: &str) -> Result<String> {
     if path.is_empty() {
         return Ok(String::new());
-    }
-    if asked.source.is_empty() {
-        return Err(wrong(asked, "must not set Subpath when using anonymous volumes"));
     }
     plain("Subpath", path).map_err(|error| wrong(asked, error.message()))?;
     let mut depth = 0i64;
@@ -133,21 +148,17 @@ fn part(asked: &MountRequest, path: &str) -> Result<String> {
             _ => 1,
         };
         if depth < 0 || path.starts_with('/') {
-            return Err(wrong(asked, "subpath must be a relative path within the volume"));
+            return Err(wrong(asked, format!("subpath must be a relative path within the {}", asked.kind)));
         }
     }
     Ok(clean(path).trim_start_matches('/').to_owned())
 }
 
 fn tmpfs_of(asked: &MountRequest, base: Mount) -> Result<Mount> {
-    only(
-        asked,
-        &[
-            ("BindOptions", asked.bind_options.is_some()),
-            ("VolumeOptions", asked.volume_options.is_some()),
-            ("Source", !asked.source.is_empty()),
-        ],
-    )?;
+    options_of(asked, "TmpfsOptions")?;
+    if !asked.source.is_empty() {
+        return Err(wrong(asked, "field Source must not be specified"));
+    }
     let options = asked.tmpfs_options.clone().unwrap_or_default();
     if options.size_bytes < 0 {
         return Err(wrong(asked, "TmpfsOptions: SizeBytes cannot be negative"));
@@ -166,9 +177,15 @@ fn tmpfs_of(asked: &MountRequest, base: Mount) -> Result<Mount> {
     Ok(Mount { long: true, mode_text: String::new(), ..made })
 }
 
-/// Refuses fields of other mount types.
-fn only(asked: &MountRequest, fields: &[(&str, bool)]) -> Result<()> {
-    match fields.iter().find(|(_, there)| *there) {
+/// Refuses options of other mount types than the one that has these.
+fn options_of(asked: &MountRequest, own: &str) -> Result<()> {
+    let all = [
+        ("BindOptions", asked.bind_options.is_some()),
+        ("VolumeOptions", asked.volume_options.is_some()),
+        ("TmpfsOptions", asked.tmpfs_options.is_some()),
+        ("ImageOptions", asked.image_options.is_some()),
+    ];
+    match all.iter().find(|(field, there)| *there && *field != own) {
         Some((field, _)) => Err(wrong(asked, format!("field {field} must not be specified"))),
         None => Ok(()),
     }
@@ -211,6 +228,11 @@ mod tests {
             let error = part(bad).unwrap_err();
             assert!(error.message().ends_with("subpath must be a relative path within the volume"), "{bad}: {error}");
         }
+        let image =
+            of(json!({"Type": "image", "Source": "tools:1", "Target": "/t", "ImageOptions": {"Subpath": "./a/"}}));
+        let image = image.unwrap();
+        assert_eq!((image.kind, image.name.as_str(), image.part.as_str()), (MountKind::Image, "tools:1", "a"));
+        assert!(image.read_only && image.flags & libc::MOUNT_ATTR_RDONLY != 0);
         let tmpfs = of(json!({"Type": "tmpfs", "Target": "/t", "TmpfsOptions": {"SizeBytes": 4096, "Mode": 448}}));
         assert_eq!(tmpfs.unwrap().options, "mode=700,size=4096");
     }
@@ -232,6 +254,15 @@ mod tests {
                 json!({"Type": "bind", "Source": "/a", "Target": "/t", "VolumeOptions": {}}),
                 "field VolumeOptions must not be specified",
             ),
+            (json!({"Type": "image", "Target": "/t"}), "\"image\": field Source must not be empty"),
+            (
+                json!({"Type": "image", "Source": "i", "Target": "/t", "VolumeOptions": {}}),
+                "field VolumeOptions must not be specified",
+            ),
+            (
+                json!({"Type": "image", "Source": "i", "Target": "/t", "ImageOptions": {"Subpath": "../x"}}),
+                "subpath must be a relative path within the image",
+            ),
             (json!({"Type": "volume", "Target": "/t", "BindOptions": {}}), "field BindOptions must not be specified"),
             (json!({"Type": "volume", "Target": "/t", "ReadOnly": true}), "must not set ReadOnly mode"),
             (
@@ -239,10 +270,6 @@ mod tests {
                 "must not set Subpath when using anonymous volumes",
             ),
             (json!({"Type": "tmpfs", "Source": "x", "Target": "/t"}), "field Source must not be specified"),
-            (
-                json!({"Type": "volume", "Target": "/t", "VolumeOptions": {"DriverConfig": {"Name": "nfs"}}}),
-                "error looking up volume plugin nfs",
-            ),
         ] {
             let error = of(asked.clone()).unwrap_err();
             assert!(error.message().contains(text), "{asked}: {error}");

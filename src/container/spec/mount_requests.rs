@@ -5,6 +5,7 @@ use super::mounts::{Mount, MountKind, parse_bind, sort, target_allowed, target_p
 use super::plain;
 use crate::error::{Error, Result};
 use crate::model::{ContainerConfig, HostConfig};
+use crate::order::Order as _;
 use crate::volume;
 
 /// The mounts of a new container: those of `inherited` (from VolumesFrom), then the request's Binds, which override
@@ -31,16 +32,15 @@ pub(super) fn mounts(config: &ContainerConfig, host: &HostConfig, inherited: &[M
             mounts.push(mount);
         }
     }
-    if mounts.iter().any(|mount| mount.kind == MountKind::Volume) {
-        volume::check_driver(&host.volume_driver)
-            .map_err(|error| error.context(format_args!("create {}", first_volume(&mounts))))?;
+    if volume::is_plugin(&host.volume_driver) {
+        // Volumes that VolumesFrom names are there already, and those of Mounts name their driver by themselves.
+        let is_meant = |mount: &&mut Mount| mount.kind == MountKind::Volume && mount.source.is_empty() && !mount.long;
+        for mount in mounts.iter_mut().filter(is_meant) {
+            mount.made_with.driver_config.get_or_insert_default().name.clone_from(&host.volume_driver);
+        }
     }
     sort(&mut mounts);
     Ok(mounts)
-}
-
-fn first_volume(mounts: &[Mount]) -> &str {
-    mounts.iter().find(|mount| mount.kind == MountKind::Volume).map_or("", |mount| mount.name.as_str())
 }
 
 /// The mounts of a request, short form and long. Checks that no target (of tmpfs, too) is named twice or forbidden.
@@ -53,7 +53,7 @@ fn asked(host: &HostConfig) -> Result<Vec<Mount>> {
     mounts.iter().try_for_each(target_allowed)?;
     let mut targets: Vec<String> = mounts.iter().map(|mount| mount.target.clone()).collect();
     targets.extend(tmpfs_targets(host)?);
-    targets.sort();
+    targets.order();
     if let Some(pair) = targets.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(Error::invalid(format!("Duplicate mount point: {}", pair[0])));
     }

@@ -3,6 +3,7 @@
 use super::{Spec, clean, plain};
 use crate::error::{Error, Result};
 use crate::model::{HostConfig, MountPoint, VolumeOptions};
+use crate::order::Order as _;
 use crate::volume;
 use crate::walls::Wall;
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,8 @@ pub(crate) enum MountKind {
     Tmpfs,
     /// A volume of the engine.
     Volume,
+    /// The files of an image.
+    Image,
 }
 
 /// The direction in which mounts that are made below it later propagate; `recursive` of the mount says whether this
@@ -35,15 +38,16 @@ pub(crate) enum Propagation {
 #[serde(default)]
 pub(crate) struct Mount {
     pub kind: MountKind,
-    /// Bind: clean absolute path on the host. Volume: its directory, once the container exists. Tmpfs: empty.
+    /// Bind: clean absolute path on the host. Volume: its directory, once the container exists. Tmpfs: empty. Image: its id,
+    /// once the container exists.
     pub source: String,
-    /// Volume: its name; for an anonymous one empty until the container exists.
+    /// Volume: its name; for an anonymous one empty until the container exists. Image: its name in the request.
     pub name: String,
     /// Volume: anonymous, so it may be removed with its container.
     pub anonymous: bool,
     /// Volume: the image's files at the target are not copied into it.
     pub no_copy: bool,
-    /// Volume: the clean relative path that is mounted in place of the whole volume; empty: the whole.
+    /// Volume, image: the clean relative path that is mounted in place of the whole; empty: the whole.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub part: String,
     /// Clean absolute path in the container.
@@ -71,12 +75,24 @@ pub(crate) struct Mount {
     /// Volume: the options of a volume that is made for this mount.
     #[serde(skip)]
     pub made_with: VolumeOptions,
+    /// Volume: the plugin that has it; empty: the volume is local.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub plugin: String,
 }
 
 impl Mount {
-    /// The propagation as inspect shows it; a volume has none.
+    /// The driver of a volume; of other mounts there is none.
+    pub(crate) fn driver(&self) -> &str {
+        match self.kind {
+            MountKind::Volume if !self.plugin.is_empty() => &self.plugin,
+            MountKind::Volume => volume::LOCAL,
+            _ => "",
+        }
+    }
+
+    /// The propagation as inspect shows it; volumes and images have none.
     pub(crate) fn propagation_text(&self) -> String {
-        if self.kind == MountKind::Volume {
+        if matches!(self.kind, MountKind::Volume | MountKind::Image) {
             return String::new();
         }
         let word = match self.propagation {
@@ -110,10 +126,11 @@ pub(crate) fn mount_points(spec: &Spec) -> Vec<MountPoint> {
                 MountKind::Bind => "bind",
                 MountKind::Tmpfs => "tmpfs",
                 MountKind::Volume => "volume",
+                MountKind::Image => "image",
             }
             .into(),
             name: mount.name.clone(),
-            driver: if mount.kind == MountKind::Volume { volume::LOCAL } else { "" }.into(),
+            driver: mount.driver().into(),
             source: mount.source.clone(),
             destination: mount.target.clone(),
             mode: mount.mode_text.clone(),
@@ -121,7 +138,7 @@ pub(crate) fn mount_points(spec: &Spec) -> Vec<MountPoint> {
             propagation: if mount.kind == MountKind::Tmpfs { String::new() } else { mount.propagation_text() },
         })
         .collect();
-    points.sort_by(|a, b| a.destination.cmp(&b.destination));
+    points.order_by(|a, b| a.destination.cmp(&b.destination));
     points
 }
 
@@ -161,7 +178,7 @@ pub(crate) fn tmpfs_mounts(host: &HostConfig) -> Result<Vec<Mount>> {
 }
 
 pub(super) fn sort(mounts: &mut [Mount]) {
-    mounts.sort_by(|a, b| (depth(&a.target), &a.target).cmp(&(depth(&b.target), &b.target)));
+    mounts.order_by(|a, b| (depth(&a.target), &a.target).cmp(&(depth(&b.target), &b.target)));
 }
 
 fn depth(path: &str) -> usize {

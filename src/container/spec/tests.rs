@@ -3,6 +3,7 @@ use super::process::{DeviceNode, Rlimit, devices};
 use super::security::Security;
 use super::*;
 use crate::error::ErrorKind;
+use crate::plugin::Plugins;
 use serde_json::{Value, json};
 
 const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
@@ -19,6 +20,7 @@ fn defaults() -> Defaults {
         engine: "0123456789ab".into(),
         host_name: "vm".into(),
         host: HostFacts::everything(),
+        plugins: Plugins::new(&[]),
     }
 }
 
@@ -284,6 +286,10 @@ fn mistakes_in_the_configuration() {
         (json!({"Healthcheck": {"Timeout": -1}}), "Timeout in Healthcheck cannot be less than 1ms"),
         (json!({"Healthcheck": {"Retries": -1}}), "Retries in Healthcheck cannot be negative"),
         (json!({"NetworkingConfig": {"EndpointsConfig": {"a": null}}}), "no EndpointSettings for a"),
+        (
+            json!({"NetworkingConfig": {"EndpointsConfig": {"a": {"IPAMConfig": {"IPv4Address": "::1"}}}}}),
+            "invalid IPv4 address: ::1",
+        ),
     ];
     for (config, text) in rows {
         let error = try_create(config.clone()).expect_err(text);
@@ -362,10 +368,7 @@ fn options_that_exclude_each_other() {
 #[test]
 fn errors_name_the_unsupported_field() {
     let hosted = |host: Value| json!({"HostConfig": host});
-    let rows = [
-        (hosted(json!({"LogConfig": {"Type": "splunk"}})), "LogConfig"),
-        (hosted(json!({"LogConfig": {"Config": {"tag": "{{json .}}"}}})), "LogConfig"),
-    ];
+    let rows = [(hosted(json!({"LogConfig": {"Config": {"tag": "{{json .}}"}}})), "LogConfig")];
     for (config, field) in rows {
         let error = try_create(config.clone()).expect_err(field);
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{config}: {error}");
@@ -1001,11 +1004,18 @@ fn log_configuration() {
         of(json!({"Type": "local", "Config": {"max-size": "1m", "max-file": "2", "compress": "false"}})),
         local(1_000_000, 2, false)
     );
-    let delivered =
-        |max_size, max_file, compress, readable| LogDriver::Delivered { max_size, max_file, compress, readable };
-    assert_eq!(of(json!({"Type": "journald"})), delivered(20_000_000, 5, true, true));
+    let delivered = |max_size, max_file, compress, readable, blocking| LogDriver::Delivered {
+        max_size,
+        max_file,
+        compress,
+        readable,
+        blocking,
+    };
+    assert_eq!(of(json!({"Type": "journald"})), delivered(20_000_000, 5, true, true, true));
+    let drops = json!({"mode": "non-blocking"});
+    assert_eq!(of(json!({"Type": "journald", "Config": drops})), delivered(20_000_000, 5, true, true, false));
     let bounds = json!({"cache-max-size": "1m", "cache-max-file": "1", "cache-disabled": "true"});
-    assert_eq!(of(json!({"Type": "syslog", "Config": bounds})), delivered(1_000_000, 1, false, false));
+    assert_eq!(of(json!({"Type": "syslog", "Config": bounds})), delivered(1_000_000, 1, false, false, true));
     defaults.log_driver = "none".into();
     let body = body(json!({"HostConfig": {"LogConfig": {"Type": "json-file"}}}));
     let spec = checked_spec(&body, &image(json!({})), &defaults).unwrap().0;

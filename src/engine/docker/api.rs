@@ -47,7 +47,7 @@ impl<'a> Api<'a> {
         let mut body = Vec::new();
         self.get(path)?.take(MAX_DOCUMENT).read_to_end(&mut body).map_err(|e| self.failed(&e))?;
         check_values(&body, self.most_values).map_err(|error| error.context(path))?;
-        serde_json::from_slice(&body)
+        crate::document::read(&body)
             .map_err(|e| Error::invalid(format!("dockerd's answer to {path}: {}", json_words(&e))))
     }
 

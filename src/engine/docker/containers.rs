@@ -236,7 +236,7 @@ fn document_of<T: serde::de::DeserializeOwned>(path: &Path, most_values: usize) 
     let bytes = read_bounded(path, MAX_DOCUMENT)?;
     let bytes = bytes.ok_or_else(|| Error::not_found(format!("{} is not there", path.display())))?;
     check_values(&bytes, most_values).map_err(|error| error.context(path.display()))?;
-    serde_json::from_slice(&bytes).map_err(|e| Error::invalid(format!("{}: {}", path.display(), json_words(&e))))
+    crate::document::read(&bytes).map_err(|e| Error::invalid(format!("{}: {}", path.display(), json_words(&e))))
 }
 
 /// Imports a container of dockerd; `fill` gives the files to the new one, by its id. Returns that id, and whether the

@@ -8,6 +8,7 @@ use crate::image::DockerStore;
 use crate::kernel::file::read_bounded;
 use crate::kernel::tree::{self, Lock};
 use crate::model::{CreateVolume, StringMap, json_words};
+use crate::order::Order as _;
 use crate::volume::Volumes;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -78,7 +79,7 @@ impl Directory {
             let all = bolt::bucket(&bytes, b"volumes").map_err(|error| error.context(path.display()))?;
             for (name, value) in all {
                 // A wrong value is reported when its volume is imported.
-                if let (Ok(name), Ok(of)) = (String::from_utf8(name), serde_json::from_slice::<About>(&value)) {
+                if let (Ok(name), Ok(of)) = (String::from_utf8(name), crate::document::read::<About>(&value)) {
                     about.insert(name, of);
                 }
             }
@@ -110,7 +111,7 @@ impl Directory {
         }
         let dir = self.path.join("volumes").join(name);
         let options = match read_bounded(&dir.join("opts.json"), MAX_OPTIONS)? {
-            Some(bytes) => serde_json::from_slice::<Option<LocalOptions>>(&bytes)
+            Some(bytes) => crate::document::read::<Option<LocalOptions>>(&bytes)
                 .map_err(|e| Error::invalid(format!("its opts.json: {}", json_words(&e))))?
                 .unwrap_or_default(),
             None => LocalOptions::default(),
@@ -159,6 +160,6 @@ fn names(dir: &Path) -> Result<Vec<String>> {
             }
         }
     }
-    names.sort();
+    names.order();
     Ok(names)
 }

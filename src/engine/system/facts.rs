@@ -2,7 +2,9 @@
 
 use crate::container::Containers;
 use crate::kernel::probe::on_tmpfs;
+use crate::launch::cgroup::host_memory;
 use nix::sys::statfs::statfs;
+use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 
@@ -86,6 +88,23 @@ pub(in crate::engine) fn is_set(path: &str) -> bool {
 /// The number of entries in a directory.
 pub(in crate::engine) fn entries(path: &str) -> usize {
     fs::read_dir(path).map_or(0, Iterator::count)
+}
+
+/// Members of `info` about the machine and its system.
+pub(super) fn of_host(names: &Names) -> Value {
+    let system = OsRelease::read();
+    json!({
+        "KernelVersion": names.release,
+        "OperatingSystem": system.pretty,
+        "OSVersion": system.version,
+        "OSType": std::env::consts::OS,
+        "Architecture": names.machine,
+        "NCPU": cpus(),
+        "MemTotal": host_memory(),
+        "IPv4Forwarding": is_set("/proc/sys/net/ipv4/ip_forward"),
+        "BridgeNfIptables": is_set("/proc/sys/net/bridge/bridge-nf-call-iptables"),
+        "BridgeNfIp6tables": is_set("/proc/sys/net/bridge/bridge-nf-call-ip6tables"),
+    })
 }
 
 /// The means that confine containers here, beside capabilities and the other namespaces: a name and its settings each.

@@ -83,6 +83,7 @@ fn image(intake: &mut Intake<'_>, loading: &mut Loading, item: &Item) -> Result<
         parent: parent.map(|p| Digest::parse(p, "manifest.json: Parent")).transpose()?,
         names: names.collect::<Result<_>>()?,
         made_here: false,
+        plugin: None,
     })
 }
 

@@ -134,5 +134,6 @@ fn one(mut document: Map<String, Value>, layer: FoundLayer, below: Option<&NewIm
         parent: below.map(|b| b.id),
         names: Vec::new(),
         made_here: false,
+        plugin: None,
     })
 }

@@ -34,5 +34,5 @@ fn parent(path: &str) -> &str {
 
 /// Reads a JSON document of an archive.
 fn json<T: serde::de::DeserializeOwned>(name: &str, bytes: &[u8]) -> Result<T> {
-    serde_json::from_slice(bytes).map_err(|e| Error::invalid(format!("archive: {name}: {}", json_words(&e))))
+    crate::document::read(bytes).map_err(|e| Error::invalid(format!("archive: {name}: {}", json_words(&e))))
 }

@@ -140,6 +140,7 @@ fn image(intake: &mut Intake<'_>, loading: &mut Loading, digest: &Digest, name: 
         parent: None,
         names: name.into_iter().collect(),
         made_here: false,
+        plugin: None,
     })
 }
 

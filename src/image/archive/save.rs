@@ -214,7 +214,7 @@ fn v1_document(config: Option<&Vec<u8>>) -> Result<Map<String, Value>> {
     if let Some(config) = config {
         // Read once more as we understand it: what follows takes it as an object.
         ImageConfig::parse(config)?;
-        let whole: Map<String, Value> = serde_json::from_slice(config)
+        let whole: Map<String, Value> = crate::document::read(config)
             .map_err(|e| Error::invalid(format!("image configuration: {}", json_words(&e))))?;
         for (key, value) in whole {
             if !matches!(key.as_str(), "rootfs" | "history" | "id" | "parent" | "layer_id") && !value.is_null() {

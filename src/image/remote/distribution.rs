@@ -58,5 +58,5 @@ impl Puller {
 
 /// The platform that a configuration names; one that cannot be read names none.
 fn platform(config: &[u8]) -> ImagePlatform {
-    serde_json::from_slice(config).unwrap_or_default()
+    crate::document::read(config).unwrap_or_default()
 }

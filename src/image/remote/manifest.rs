@@ -20,6 +20,8 @@ const SIGNED1: &str = "application/vnd.docker.distribution.manifest.v1+prettyjws
 pub(super) const ACCEPT: &[&str] = &[SCHEMA2, LIST, OCI, INDEX, SIGNED1, SCHEMA1];
 
 pub(super) const CONFIG: &str = "application/vnd.docker.container.image.v1+json";
+/// The configurations of plugins have types that begin so.
+const PLUGIN_CONFIG: &str = "application/vnd.docker.plugin";
 const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 /// A layer as we push it.
 pub(super) const LAYER: &str = "application/vnd.docker.image.rootfs.diff.tar.gzip";
@@ -104,8 +106,20 @@ pub(super) enum Document {
     Chosen(Digest),
 }
 
-/// Reads a manifest by its media type, or by its looks where the registry names none.
+/// The thing that a pull fetches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Image,
+    Plugin,
+}
+
+/// Reads an image's manifest by its media type, or by its looks where the registry names none.
 pub(super) fn read(media_type: &str, bytes: &[u8]) -> Result<Document> {
+    read_as(media_type, bytes, Wanted::Image)
+}
+
+/// As [`read`], also of a plugin.
+pub(super) fn read_as(media_type: &str, bytes: &[u8], wanted: Wanted) -> Result<Document> {
     #[derive(Deserialize)]
     struct Looks {
         #[serde(rename = "schemaVersion", default)]
@@ -146,6 +160,7 @@ pub(super) fn read(media_type: &str, bytes: &[u8]) -> Result<Document> {
         SCHEMA1 | SIGNED1 => Ok(Document::Old),
         _ => {
             let manifest: Manifest = json(bytes)?;
+            check_kind(&manifest.config.media_type, wanted)?;
             check(&manifest)?;
             Ok(Document::Image(manifest))
         }
@@ -153,7 +168,7 @@ pub(super) fn read(media_type: &str, bytes: &[u8]) -> Result<Document> {
 }
 
 fn json<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T> {
-    let read = serde_json::from_slice(bytes);
+    let read = crate::document::read(bytes);
     assert!(read.is_ok() || Wall::MalformedDocuments.stands(), "a malformed manifest");
     read.map_err(|e| Error::invalid(format!("manifest: {}", json_words(&e))))
 }
@@ -175,12 +190,21 @@ fn choose(index: Index) -> Result<Digest> {
     }
 }
 
-/// Refuses manifests of other things than images, and layers that cannot or must not be fetched, before any download.
-fn check(manifest: &Manifest) -> Result<()> {
-    let kind = manifest.config.media_type.as_str();
-    if !matches!(kind, "" | CONFIG | OCI_CONFIG | "application/octet-stream" | "application/json") {
-        return Err(Error::invalid(format!("Encountered remote {kind:?} when fetching: it is not an image")));
+/// Refuses manifests of other things than those that are wanted.
+fn check_kind(kind: &str, wanted: Wanted) -> Result<()> {
+    let is_plugin = kind.starts_with(PLUGIN_CONFIG);
+    let is_image = matches!(kind, "" | CONFIG | OCI_CONFIG | "application/octet-stream" | "application/json");
+    match wanted {
+        Wanted::Image if is_plugin => Err(Error::invalid("target is a plugin")),
+        Wanted::Image if is_image => Ok(()),
+        Wanted::Plugin if is_plugin => Ok(()),
+        Wanted::Image => Err(Error::invalid(format!("Encountered remote {kind:?} when fetching: it is not an image"))),
+        Wanted::Plugin => Err(Error::invalid(format!("Encountered remote {kind:?} when fetching: it is not a plugin"))),
     }
+}
+
+/// Refuses layers that cannot or must not be fetched, before any download.
+fn check(manifest: &Manifest) -> Result<()> {
     if manifest.layers.len() > MAX_LAYERS && Wall::DocumentValues.stands() {
         let count = manifest.layers.len();
         return Err(Error::invalid(format!("an image of {count} layers, at most {MAX_LAYERS} are taken")));
@@ -245,7 +269,10 @@ mod tests {
         let foreign = "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip";
         assert_eq!(read_value(SCHEMA2, &image(CONFIG, foreign)).unwrap_err().kind(), ErrorKind::Unsupported);
         let plugin = "application/vnd.docker.plugin.v1+json";
-        assert!(read_value(SCHEMA2, &image(plugin, LAYER)).unwrap_err().message().contains("not an image"));
+        assert_eq!(read_value(SCHEMA2, &image(plugin, LAYER)).unwrap_err().message(), "target is a plugin");
+        let as_plugin = |kind| read_as(SCHEMA2, image(kind, LAYER).to_string().as_bytes(), Wanted::Plugin);
+        assert!(matches!(as_plugin(plugin).unwrap(), Document::Image(_)));
+        assert!(as_plugin(CONFIG).unwrap_err().message().ends_with("it is not a plugin"));
         assert!(read_value(SCHEMA2, &image(CONFIG, "text/html")).is_err());
         assert!(matches!(read_value("", &json!({ "schemaVersion": 1 })).unwrap(), Document::Old));
         assert!(read(SCHEMA2, b"<html>").is_err());

@@ -8,6 +8,7 @@ mod distribution;
 mod import_url;
 mod manifest;
 mod partial_download;
+mod plugin;
 mod progress_reader;
 mod pull;
 mod push;
@@ -17,6 +18,7 @@ mod search;
 mod singleflight;
 
 pub(crate) use import_url::{UrlImport, UrlImporter};
+pub(crate) use plugin::RemotePlugin;
 pub(crate) use progress_reader::ProgressReader;
 pub(crate) use pull::Puller;
 pub(crate) use push::Pusher;

@@ -1,7 +1,7 @@
 //! Pulling: manifest, configuration, layers that are missing, then all at once visible.
 
 use super::blob::BlobReader;
-use super::manifest::{ACCEPT, Document, Manifest, read};
+use super::manifest::{ACCEPT, Document, Manifest, Wanted, read_as};
 use super::partial_download::{Awaited, Part};
 use super::schema1::Old;
 use super::singleflight::{Claims, Flights};
@@ -63,6 +63,7 @@ impl Puller {
                     repository: &repository,
                     sender: &sender,
                     parts_limit: options.parts_limit,
+                    wanted: Wanted::Image,
                 };
                 pull.all(&reference, events)
             };
@@ -119,6 +120,7 @@ pub(super) struct Pull<'a> {
     pub(super) repository: &'a Repository<'a>,
     pub(super) sender: &'a ProgressSender,
     pub(super) parts_limit: u64,
+    pub(super) wanted: Wanted,
 }
 
 /// A layer as its manifest names it.
@@ -216,7 +218,7 @@ impl Pull<'_> {
                 }
                 _ => error,
             })?;
-            let document = read(&fetched.media_type, &fetched.bytes)?;
+            let document = read_as(&fetched.media_type, &fetched.bytes, self.wanted)?;
             let old = match &document {
                 Document::Old => Some(Old::read(&fetched.bytes)?),
                 _ => None,
@@ -253,7 +255,7 @@ impl Pull<'_> {
     }
 
     /// Fetches the configuration and the layers that the store lacks.
-    fn content(&self, manifest: &Manifest) -> Result<(NewImage, Fetched<'_>)> {
+    pub(super) fn content(&self, manifest: &Manifest) -> Result<(NewImage, Fetched<'_>)> {
         let (id, config) = (manifest.config.digest()?, self.config(manifest)?);
         let (parsed, diff_ids) = ImageConfig::read(&config, self.puller.layers.room.values)?;
         if diff_ids.len() != manifest.layers.len() {
@@ -266,7 +268,16 @@ impl Pull<'_> {
         let fetched = self.fetch(&layers)?;
         let created = parsed.created_ns();
         Ok((
-            NewImage { id, config, created, layers: diff_ids, parent: None, names: Vec::new(), made_here: false },
+            NewImage {
+                id,
+                config,
+                created,
+                layers: diff_ids,
+                parent: None,
+                names: Vec::new(),
+                made_here: false,
+                plugin: None,
+            },
             fetched,
         ))
     }
@@ -288,7 +299,16 @@ impl Pull<'_> {
         let (parsed, diff_ids) = ImageConfig::read(&config, self.puller.layers.room.values)?;
         let (id, created) = (Digest::of(&config), parsed.created_ns());
         Ok((
-            NewImage { id, config, created, layers: diff_ids, parent: None, names: Vec::new(), made_here: false },
+            NewImage {
+                id,
+                config,
+                created,
+                layers: diff_ids,
+                parent: None,
+                names: Vec::new(),
+                made_here: false,
+                plugin: None,
+            },
             fetched,
         ))
     }
@@ -433,11 +453,11 @@ impl Pull<'_> {
 }
 
 /// Holds the fetched layers until they are visible.
-struct Fetched<'a> {
-    staging: Staging<'a>,
-    layers: StagedLayers,
+pub(super) struct Fetched<'a> {
+    pub(super) staging: Staging<'a>,
+    pub(super) layers: StagedLayers,
     /// The diff ids of the fetched blobs.
     unpacked: HashMap<Digest, Digest>,
-    parts: Vec<Part<'a>>,
+    pub(super) parts: Vec<Part<'a>>,
     _claims: Claims<'a>,
 }

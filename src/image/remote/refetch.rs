@@ -1,5 +1,6 @@
 //! Fetching again what is damaged here: from the repositories that its images came from or went to.
 
+use super::manifest::Wanted;
 use super::pull::{Described, Layer, Pull, Puller};
 use super::{ProgressSender, beside};
 use crate::error::{Error, ErrorKind, Result};
@@ -84,6 +85,7 @@ impl Refetcher {
                     let repository = client.repository(reference.path(), false);
                     let parts_limit = repair.options.parts_limit;
                     let pull = Pull {
+                        wanted: Wanted::Image,
                         puller: &self.puller,
                         transport: &transport,
                         repository: &repository,

@@ -187,7 +187,7 @@ fn escaped(text: &str) -> String {
 }
 
 fn json<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T> {
-    serde_json::from_slice(bytes).map_err(|e| bad(&e.to_string()))
+    crate::document::read(bytes).map_err(|e| bad(&e.to_string()))
 }
 
 fn bad(why: &str) -> Error {

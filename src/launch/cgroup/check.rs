@@ -100,11 +100,9 @@ fn swappiness(limits: &mut Resources, facts: &HostFacts, warnings: &mut Vec<Stri
 }
 
 fn kernel_memory(limits: &mut Resources, facts: &HostFacts, warnings: &mut Vec<String>) -> Result<()> {
-    if limits.kernel_memory <= 0 {
-        return Ok(());
-    }
+    let Some(asked) = limits.kernel_memory.filter(|bytes| *bytes > 0) else { return Ok(()) };
     refuse_if(
-        limits.kernel_memory < LEAST_MEMORY,
+        asked < LEAST_MEMORY,
         Field("KernelMemory", Some(LEAST_MEMORY)),
         "Minimum kernel memory limit allowed is 6MB",
     )?;
@@ -113,7 +111,7 @@ fn kernel_memory(limits: &mut Resources, facts: &HostFacts, warnings: &mut Vec<S
         warnings.push(text.into());
     } else {
         lacking(warnings, &format!("kernel memory limit capabilities {MOUNTED}. Limitation discarded."));
-        limits.kernel_memory = 0;
+        limits.kernel_memory = None;
     }
     Ok(())
 }
@@ -328,7 +326,7 @@ mod tests {
             ),
             (|r, _| r.memory_swappiness = Some(101), "Invalid value: 101, valid memory swappiness range is 0-100"),
             (|r, mb| r.memory_reservation = mb, "Minimum memory reservation allowed is 6MB"),
-            (|r, mb| r.kernel_memory = mb, "Minimum kernel memory limit allowed is 6MB"),
+            (|r, mb| r.kernel_memory = Some(mb), "Minimum kernel memory limit allowed is 6MB"),
             (|r, _| r.cpu_shares = -1, "CpuShares: shares: invalid argument"),
             (
                 |r, _| r.cpu_period = 999,
@@ -381,7 +379,7 @@ mod tests {
             memory_swap: 80 << 20,
             memory_swappiness: Some(5),
             memory_reservation: 7 << 20,
-            kernel_memory: 7 << 20,
+            kernel_memory: Some(7 << 20),
             oom_kill_disable: Some(true),
             pids_limit: 5,
             cpu_shares: 5,
@@ -407,9 +405,9 @@ mod tests {
 
     #[test]
     fn a_kernel_memory_limit_is_taken_with_a_word_on_its_future() {
-        let mut asked = Resources { kernel_memory: 7 << 20, ..Resources::default() };
+        let mut asked = Resources { kernel_memory: Some(7 << 20), ..Resources::default() };
         let warnings = check(&mut asked, &HostFacts::everything(), RequestKind::AsChange).unwrap();
         assert!(warnings.len() == 1 && warnings[0].contains("deprecated"), "{warnings:?}");
-        assert_eq!(asked.kernel_memory, 7 << 20);
+        assert_eq!(asked.kernel_memory, Some(7 << 20));
     }
 }

@@ -1,6 +1,7 @@
 //! The cgroup hierarchies of this host, from its mount table.
 
 use crate::error::{Error, Result};
+use crate::order::Order as _;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
@@ -81,7 +82,7 @@ impl Hierarchies {
                 list.push(found);
             }
         }
-        list.sort_by_key(|hierarchy| hierarchy.version == Version::V2);
+        list.order_by_key(|hierarchy| hierarchy.version == Version::V2);
         for hierarchy in list.iter_mut().filter(|hierarchy| hierarchy.version == Version::V2) {
             hierarchy.controllers = words_of(&hierarchy.mount.join("cgroup.controllers"));
         }

@@ -261,7 +261,7 @@ impl Limits {
             swap,
             swap_asked,
             reservation: above_zero(asked.memory_reservation),
-            kernel_memory: above_zero(asked.kernel_memory),
+            kernel_memory: asked.kernel_memory.and_then(above_zero),
             swappiness: asked.memory_swappiness.filter(|value| *value != -1),
             oom_kill_disable: asked.oom_kill_disable,
             cpu_shares,

@@ -4,6 +4,7 @@ use super::arch::{self, Arch, X32_BIT};
 use super::bpf::{self, Builder, Place, Test};
 use super::profile::{ALLOW, Action, Compare, Condition, KILL_THREAD, NO_SUCH_CALL, Policy, Rule};
 use crate::error::{Error, Result};
+use crate::order::Order as _;
 use std::collections::HashMap;
 
 /// The kernel's limit.
@@ -97,7 +98,7 @@ fn fates(policy: &Policy<'_>, calls: &[Named<'_>], arch: Arch) -> (Vec<(u32, Fat
         found.extend(arch.number(call.row).map(|number| (number, None, call.rule)));
     }
     // Stable: the rules of one call stay in the profile's order.
-    found.sort_by_key(|(number, ..)| *number);
+    found.order_by_key(|(number, ..)| *number);
     let known = policy.known.iter().filter_map(|name| arch.number(arch::row(name)?));
     let numbers = found.iter().map(|(number, ..)| *number).chain(known);
     let newest = numbers.filter(|number| arch != Arch::Arm || *number < ARM_OWN).max();

@@ -1,7 +1,7 @@
 //! The addresses of a container's endpoints, given out under one transaction.
 
 use super::doc::{EndpointDoc, Lease, RemoteEnd, parse_mac};
-use super::joined::{EndpointRequest, Joining, first_by_rank};
+use super::joined::{EndpointRequest, Joining, first_by_rank, rank};
 use super::options::{self, EndpointOptions};
 use super::publish::Ports;
 use super::store::{REST_NS, parse, row};
@@ -38,6 +38,11 @@ pub(super) struct Ready<'a> {
 }
 
 impl Ready<'_> {
+    /// The place among the container's networks.
+    pub(super) fn rank(&self) -> impl Ord + use<'_> {
+        rank(&self.network, self.request.settings.gw_priority)
+    }
+
     /// Whether a plugin makes the interface, or gives the addresses.
     pub(super) fn has_foreign_parts(&self) -> bool {
         self.network.is_remote() || self.network.has_foreign_addresses()
@@ -61,8 +66,9 @@ impl Allocator {
         }
         number_interfaces(&mut docs, &vec![None; all.len()])?;
         // Which network leads outside; a plugin's answer, which may change that, is not there yet.
-        let rank = |ready: &Ready<'_>| ready.request.settings.gw_priority;
-        let leads = first_by_rank(all.iter().map(|ready| (&ready.network, rank(ready), !ready.network.spec.internal)));
+        let priority = |ready: &Ready<'_>| ready.request.settings.gw_priority;
+        let may = |ready: &Ready<'_>| !ready.network.spec.internal;
+        let leads = first_by_rank(all.iter().map(|ready| (&ready.network, priority(ready), may(ready))));
         let taken = match leads.filter(|at| all[*at].network.spec.driver == Driver::Bridge) {
             Some(at) => self.ports.take(tx, container, &all[at].network, &mut docs[at])?,
             None => Taken::default(),

@@ -11,6 +11,7 @@ use crate::network::netlink::link::{self, Script};
 use crate::network::options::{parent, sub};
 use crate::network::own_links::OwnLinks;
 use crate::network::register::Register;
+use crate::order::Order as _;
 use coracle_monitor::wire::{PATCH_INDEX, PATCH_RESTART};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
@@ -27,7 +28,7 @@ impl Interfaces {
     /// Loads the endpoints of a container's last start, with their messages.
     pub(crate) fn load(&self, container: &str) -> Result<JoinedEndpoints> {
         let mut ends: Vec<(String, EndpointDoc)> = self.endpoint_store.of_container(container)?.into_iter().collect();
-        ends.sort_by(|(_, a), (_, b)| a.interface.cmp(&b.interface));
+        ends.order_by(|(_, a), (_, b)| a.interface.cmp(&b.interface));
         let (mut joined, mut parents) = (JoinedEndpoints::default(), Vec::new());
         for (network, doc) in ends {
             let network = self.register.find(&network)?;

@@ -17,6 +17,7 @@ use crate::network::pending_leases::PendingLeases;
 use crate::network::register::Register;
 use crate::network::remote::{RemoteDrivers, number_interfaces};
 use crate::network::spec::Network;
+use crate::parts::Part;
 use crate::store::Flush;
 use crate::store::networks as table;
 use std::sync::Arc;
@@ -41,6 +42,7 @@ impl Endpoints {
     /// Errors: a network is not there, an address or port is taken, a pool is empty.
     pub(crate) fn join(&self, container: &Joining<'_>) -> Result<JoinedEndpoints> {
         let mut ready = container.networks.iter().map(|request| self.ready(request)).collect::<Result<Vec<_>>>()?;
+        ready.sort_by(|a, b| a.rank().cmp(&b.rank()));
         // Resources of a plugin from an earlier start are given back before it is asked for more.
         self.remote.release(container.id)?;
         let mut pending = self.leases.pending();
@@ -69,6 +71,7 @@ impl Endpoints {
         let (network, parent) = match network.spec.driver {
             Driver::Bridge => self.bridges.up(&network)?,
             Driver::Macvlan | Driver::Ipvlan => {
+                Part::Networks.need()?;
                 let parent = self.bridges.parent(&network)?;
                 (network, parent)
             }

@@ -9,6 +9,7 @@ use crate::network::netlink::link::{self, Script, Through};
 use crate::network::ports::{PortReservation, Published};
 use crate::network::spec::Network;
 use coracle_monitor::wire::PATCH_INDEX;
+use std::cmp::Reverse;
 use std::net::IpAddr;
 
 /// A network that a container is to be on.
@@ -85,8 +86,8 @@ impl Endpoint {
 }
 
 impl JoinedEndpoints {
-    /// The endpoint that the default route goes over: on the network of the highest priority, and then the first by name,
-    /// that is not internal and whose driver knows a gateway.
+    /// The endpoint that the default route goes over: the first by [`rank`] whose network is not internal and whose driver
+    /// knows a gateway.
     pub(crate) fn leads(&self) -> Option<usize> {
         let leads = |end: &Endpoint| {
             let gateway = end.doc.v4_gateway.is_some() || end.doc.v6_gateway.is_some();
@@ -111,8 +112,14 @@ impl JoinedEndpoints {
     }
 }
 
-/// The place of the network of the highest priority, and then the first by name, among those that may be chosen.
+/// The place of the first network by [`rank`] among those that may be chosen.
 pub(super) fn first_by_rank<'a>(networks: impl Iterator<Item = (&'a Network, i64, bool)>) -> Option<usize> {
     let may = networks.enumerate().filter(|(_, (_, _, may))| *may);
-    may.min_by_key(|(_, (network, priority, _))| (std::cmp::Reverse(*priority), &network.name)).map(|(at, _)| at)
+    may.min_by_key(|(_, (network, priority, _))| rank(network, *priority)).map(|(at, _)| at)
+}
+
+/// The order of a container's networks, as dockerd has it: those of the highest priority first, internal ones last, those with
+/// IPv6 before others, and then by name. The first leads outside, and interfaces are numbered in this order at a start.
+pub(super) fn rank(network: &Network, priority: i64) -> impl Ord + use<'_> {
+    (Reverse(priority), network.spec.internal, Reverse(network.spec.enable_ipv6), &network.name)
 }

@@ -214,7 +214,7 @@ fn targets(ports: &[Published], leading: Option<&Endpoint>) -> (Vec<Published>, 
 
 fn read_waiting(path: &Path) -> Result<Vec<Published>> {
     match std::fs::read(path) {
-        Ok(text) => serde_json::from_slice(&text)
+        Ok(text) => crate::document::read(&text)
             .map_err(|e| Error::new(ErrorKind::Internal, format!("{}: {e}", path.display()))),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(e) => Err(Error::io(format_args!("read {}", path.display()), &e)),

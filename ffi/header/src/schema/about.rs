@@ -88,6 +88,7 @@ const MEMBERS: &[(&str, &str, &str)] = &[
     ("network-create", "EnableIPv4", "Nothing but true is taken: networks without IPv4 are not supported."),
     ("network-create", "Scope", "Empty or local."),
     ("network-list-query", "filters", "Only networks that fit; the names of filters are those of the Docker API."),
+    ("plugin-list-query", "filters", "Only plugins that fit: capability, enabled."),
     ("volume-list-query", "filters", "Only volumes that fit; the names of filters are those of the Docker API."),
 ];
 

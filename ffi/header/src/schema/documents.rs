@@ -76,6 +76,7 @@ documents! {
     "image-list" Out Type("Vec<ImageSummary>"), "Images.";
     "image-list-query" In Query("coracle_image_list"), "Which images to list.";
     "image-prune" Out Type("PrunedImages"), "The images that a prune removed.";
+    "build-prune" Out Type("PrunedBuilds"), "The caches of builds that a prune removed.";
     "image-pushed" Out Fixed(PUSHED), "The manifest of an image that was pushed.";
     "image-removed" Out Type("Vec<RemovedImage>"), "The names that were removed, and the images that were deleted.";
     "image-save" In Type("Names"), "The images that are to be saved.";
@@ -95,6 +96,11 @@ documents! {
     "network-prune" Out Type("PrunedNetworks"), "The networks that a prune removed.";
     "open-config" In Type("Config"), "The settings with which a root is opened.";
     "path-stat" Out Type("PathStat"), "A file of a container.";
+    "plugin" Out Type("Plugin"), "An installed plugin.";
+    "plugin-list" Out Type("Vec<Plugin>"), "Installed plugins.";
+    "plugin-list-query" In Query("coracle_plugin_list"), "Which plugins to list.";
+    "plugin-privileges" Out Type("Vec<PluginPrivilege>"), "The rights on the host that a plugin needs.";
+    "plugin-pull" In Type("PullPlugin"), "A plugin that is to be installed.";
     "progress" Out Type("Progress"), "A step of a call that lasts.";
     "root-copy" Out Type("RootCopy"), "The content of a copy of a root.";
     "root-copy-query" In Type("CopyRoot"), "How to copy a root.";

@@ -1,0 +1,179 @@
+//! The program that delivers the logs of a root ([`ShipLogs::Program`]): the start of a container whose log is delivered, and
+//! the open of a root that owes lines, start the program, if no other shipper of the root lives. The program ends by itself.
+
+mod guard;
+
+use super::{Places, Snapshot, delivery};
+use crate::error::{Error, Result};
+use crate::kernel::process::{Sealed, Words, sealed_memfd, start_detached};
+use crate::notes::{LogLevel, note};
+use crate::options::ShipLogs;
+use crate::parts::Part;
+use crate::plugin::MANAGED;
+use coracle_ship::holder::Holder;
+use guard::Guard;
+use std::ffi::{CString, OsString};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The variables of this program that the delivery reads: the host's own time zone, authorities, proxies and resolver, and
+/// the keys and places of cloud services.
+const PASSED: [&str; 12] = [
+    "TZ",
+    "TZDIR",
+    "HOME",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "HTTPS_PROXY",
+    "https_proxy",
+    "NO_PROXY",
+    "no_proxy",
+    "LOCALDOMAIN",
+    "RES_OPTIONS",
+    "HOSTALIASES",
+];
+const PASSED_KINDS: [&str; 2] = ["AWS_", "GOOGLE_"];
+/// The program's name: the first word of its command line.
+const NAME: &str = "coracle-shipper";
+
+/// Starts the program.
+pub(crate) struct Shipping {
+    parts: Arc<Parts>,
+    how: ShipLogs,
+}
+
+/// The parts that the guard's thread needs.
+struct Parts {
+    places: Arc<Places>,
+    guard: Guard,
+}
+
+impl Shipping {
+    /// Errors: this build of the library has no such program.
+    pub(crate) fn new(places: &Arc<Places>, how: ShipLogs) -> Result<Shipping> {
+        if how == ShipLogs::Program && !cfg!(feature = "shipper") {
+            return Err(Error::unsupported(
+                "ship_logs: this build of the library has no program that delivers logs (feature shipper)",
+            )
+            .in_area("log"));
+        }
+        if how == ShipLogs::Thread {
+            Part::Ship.need().map_err(|error| error.context("ship_logs"))?;
+        }
+        let parts = Parts { places: Arc::clone(places), guard: Guard::default() };
+        Ok(Shipping { parts: Arc::new(parts), how })
+    }
+
+    /// The file by whose lock the shippers of a root know of each other.
+    pub(crate) fn lock_path(&self) -> PathBuf {
+        self.parts.lock_path()
+    }
+
+    /// After a container's start: its monitor lives, so that a shipper which is about to end sees it.
+    pub(super) fn after_start(&self, found: &Snapshot) {
+        if delivery::is_delivered(found) {
+            self.ensure(Some(&found.row.id));
+        }
+    }
+
+    /// At the open of a root.
+    pub(crate) fn resume(&self) {
+        if self.parts.is_needed() {
+            self.ensure(None);
+        }
+    }
+
+    /// A program that cannot be started loses nothing: the lines wait, and the next start tries again.
+    fn ensure(&self, id: Option<&str>) {
+        if self.how != ShipLogs::Program {
+            return;
+        }
+        let followed = self.parts.start_if_none_lives().and_then(|_| Guard::follow(&self.parts));
+        if let Err(error) = followed {
+            note(LogLevel::Error, "log", id, || format!("no program delivers logs: {error}"));
+        }
+    }
+}
+
+impl Parts {
+    fn lock_path(&self) -> PathBuf {
+        self.places.run().join("ship.lock")
+    }
+
+    fn is_needed(&self) -> bool {
+        coracle_ship::shipper::is_needed(self.places.root())
+    }
+
+    fn lock_file(&self) -> Result<File> {
+        let path = self.lock_path();
+        let mut how = OpenOptions::new();
+        let file = how.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+        file.map_err(|error| Error::io(format_args!("lock {}", path.display()), &error))
+    }
+
+    /// The processes that deliver, to be followed. `None`: nobody is to be followed, because the last program was told to end.
+    fn followed(&self) -> Option<Vec<OwnedFd>> {
+        let holder = self.lock_file().ok().and_then(|lock| Holder::read(&lock)).unwrap_or_default();
+        let is_over = holder.is_told && !holder.is_older();
+        (!is_over).then(|| guard::processes(&holder, self.places.root()))
+    }
+
+    /// Starts the program if nobody delivers; answers whether it did. A program of an earlier version is told to end, and the guard starts this one's
+    /// then.
+    fn start_if_none_lives(&self) -> Result<bool> {
+        let lock = self.lock_file()?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let holder = Holder::read(&lock).filter(|holder| holder.is_older() && !holder.is_told);
+                holder.iter().for_each(|holder| guard::dismiss(holder, self.places.root()));
+                return Ok(false);
+            }
+            Err(TryLockError::Error(error)) => {
+                return Err(Error::io(format_args!("lock {}", self.lock_path().display()), &error));
+            }
+        }
+        let program = sealed_memfd(NAME, &program()?, Sealed::Program)?;
+        // The lock passes to the program with the descriptor.
+        Holder::vacate(&lock);
+        start_detached(program.as_fd(), lock.as_fd(), &self.words()?).map(|()| true)
+    }
+
+    /// The directories above all FIFOs to log plugins, made if they are missing.
+    fn fifo_dirs(&self) -> Result<[PathBuf; 2]> {
+        let dirs = [self.places.run().join(delivery::FIFOS), self.places.run().join(MANAGED)];
+        for (dir, mode) in dirs.iter().zip([0o700, 0o755]) {
+            let made = DirBuilder::new().recursive(true).mode(mode).create(dir);
+            made.map_err(|error| Error::io(format_args!("make {}", dir.display()), &error))?;
+        }
+        Ok(dirs)
+    }
+
+    fn words(&self) -> Result<Words> {
+        let word = |word: OsString| CString::new(word.as_bytes()).map_err(|_| Error::invalid("a null byte in a word"));
+        let fifos = self.fifo_dirs()?.map(PathBuf::into_os_string);
+        let line = [NAME.into(), self.places.root().into()].into_iter().chain(fifos).map(word);
+        let is_passed = |name: &str| PASSED.contains(&name) || PASSED_KINDS.iter().any(|kind| name.starts_with(kind));
+        let variables = std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_passed));
+        let environment = variables.map(|(mut name, value)| {
+            name.push("=");
+            name.push(value);
+            word(name)
+        });
+        Ok(Words { line: line.collect::<Result<_>>()?, environment: environment.collect::<Result<_>>()? })
+    }
+}
+
+#[cfg(feature = "shipper")]
+fn program() -> Result<Vec<u8>> {
+    coracle_ship::embedded::program().map_err(|error| Error::io("unpack the program that delivers logs", &error))
+}
+
+#[cfg(not(feature = "shipper"))]
+fn program() -> Result<Vec<u8>> {
+    Err(Error::unsupported("this build of the library has no program that delivers logs"))
+}
