@@ -14,8 +14,9 @@ Every call blocks and lets other threads run; Ctrl-C ends one that the main thre
 and its subclasses. Documents are those of the Docker API 1.24, as dicts.
 """
 
+from ._library import Scope
 from ._library import raw as _raw
-from .containers import Container, Containers, ExecResult
+from .containers import Container, Containers, Exec, ExecResult
 from .engine import Engine, Response, Server, host_report, open
 from .errors import (
     Cancelled,
@@ -30,7 +31,10 @@ from .errors import (
     Unsupported,
 )
 from .images import Images
-from .streams import Body, Events, LogLine, Logs, Session
+from .library import build_info, has_feature, set_log, status_name, version
+from .networks import Networks
+from .plugins import Plugins
+from .streams import Body, Events, LogLine, Logs, Pending, Samples, Session
 from .volumes import Volumes
 
 __version__: str = _raw("version_string").decode()
@@ -44,6 +48,7 @@ __all__ = [
     "Engine",
     "Error",
     "Events",
+    "Exec",
     "ExecResult",
     "Forbidden",
     "Forked",
@@ -52,13 +57,23 @@ __all__ = [
     "LogLine",
     "Logs",
     "Misuse",
+    "Networks",
     "NotFound",
+    "Pending",
+    "Plugins",
     "Response",
+    "Samples",
+    "Scope",
     "Server",
     "Session",
     "Timeout",
     "Unsupported",
     "Volumes",
+    "build_info",
+    "has_feature",
     "host_report",
     "open",
+    "set_log",
+    "status_name",
+    "version",
 ]

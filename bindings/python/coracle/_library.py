@@ -9,6 +9,7 @@ import ctypes
 import json
 import os
 import threading
+import time
 import types
 from ctypes import POINTER, byref, c_char_p, c_int32, c_int64, c_size_t, c_uint16, c_uint32, c_uint64, c_void_p
 from pathlib import Path
@@ -20,6 +21,7 @@ T = TypeVar("T")
 
 OK, DONE, AGAIN, UNCHANGED = 0, 1, 2, 3
 STDIN, STDOUT, STDERR = 0, 1, 2
+_EINVALID, _EMISUSE = -7001, -7016
 ECALLBACK = -7013
 
 #: How often, in milliseconds, a call that blocks the main thread looks whether Python has a signal to handle.
@@ -66,6 +68,7 @@ class Result(ctypes.Structure):
 #: `user` is the generator that gets the records, given to the callback as an object.
 PROGRESS = ctypes.CFUNCTYPE(c_int32, ctypes.py_object, c_char_p)
 READ = ctypes.CFUNCTYPE(c_int64, c_void_p, c_void_p, c_size_t)
+LOG = ctypes.CFUNCTYPE(None, c_void_p, c_int32, c_char_p, c_char_p)
 
 _h, _s, _err = c_void_p, c_char_p, POINTER(c_void_p)
 _out_h, _out_s, _out_i = POINTER(c_void_p), POINTER(c_void_p), POINTER(c_int32)
@@ -157,15 +160,15 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "events_free": (None, [_h]),
     "container_stat_path": (c_int32, [_h, _s, _s, _h, _out_s, _err]),
     "container_get_archive": (c_int32, [_h, _s, _s, _h, _out_h, _out_s, _err]),
-    "container_put_archive": (c_int32, [_h, _s, _s, _s, READ, c_void_p, _h, _err]),
+    "container_put_archive": (c_int32, [_h, _s, _s, _s, c_void_p, c_void_p, _h, _err]),
     "container_export": (c_int32, [_h, _s, _h, _out_h, _err]),
     "container_changes": (c_int32, [_h, _s, _h, _out_s, _err]),
     "container_commit": (c_int32, [_h, _s, _s, _s, _h, _out_s, _err]),
-    "image_build": (c_int32, [_h, _s, READ, c_void_p, _h, _out_s, _err]),
+    "image_build": (c_int32, [_h, _s, c_void_p, c_void_p, _h, _out_s, _err]),
     "image_build_dir": (c_int32, [_h, _s, c_int32, _h, _out_s, _err]),
     "image_list": (c_int32, [_h, _s, _out_s, _err]),
-    "image_import": (c_int32, [_h, _s, READ, c_void_p, _h, _out_s, _err]),
-    "image_load": (c_int32, [_h, READ, c_void_p, _h, _out_s, _err]),
+    "image_import": (c_int32, [_h, _s, c_void_p, c_void_p, _h, _out_s, _err]),
+    "image_load": (c_int32, [_h, c_void_p, c_void_p, _h, _out_s, _err]),
     "image_save": (c_int32, [_h, _s, _h, _out_h, _err]),
     "image_inspect": (c_int32, [_h, _s, _out_s, _err]),
     "image_history": (c_int32, [_h, _s, _out_s, _err]),
@@ -175,11 +178,21 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "registry_inspect": (c_int32, [_h, _s, _s, _h, _out_s, _err]),
     "image_search": (c_int32, [_h, _s, _s, _h, _out_s, _err]),
     "image_prune": (c_int32, [_h, _s, _h, _out_s, _err]),
+    "build_prune": (c_int32, [_h, _s, _h, _out_s, _err]),
     "root_verify": (c_int32, [_h, _s, _h, _out_s, _err]),
     "root_import_docker": (c_int32, [_h, _s, _h, _out_s, _err]),
     "root_copy": (c_int32, [_h, _s, _s, _h, _out_s, _err]),
     "image_push": (c_int32, [_h, _s, _s, _h, _out_s, _err]),
     "registry_auth": (c_int32, [_h, _s, _h, _out_s, _err]),
+    "plugin_list": (c_int32, [_h, _s, _out_s, _err]),
+    "plugin_inspect": (c_int32, [_h, _s, _out_s, _err]),
+    "plugin_privileges": (c_int32, [_h, _s, _s, _h, _out_s, _err]),
+    "plugin_pull": (c_int32, [_h, _s, _h, _out_s, _err]),
+    "plugin_enable": (c_int32, [_h, _s, c_uint32, _h, _err]),
+    "plugin_disable": (c_int32, [_h, _s, c_uint64, _h, _err]),
+    "plugin_remove": (c_int32, [_h, _s, c_uint64, _h, _err]),
+    "plugin_set": (c_int32, [_h, _s, _s, _err]),
+    "plugin_upgrade": (c_int32, [_h, _s, _s, _h, _err]),
     "volume_list": (c_int32, [_h, _s, _out_s, _err]),
     "volume_create": (c_int32, [_h, _s, _h, _out_s, _out_s, _err]),
     "volume_inspect": (c_int32, [_h, _s, _out_s, _err]),
@@ -237,7 +250,7 @@ def take_error(code: int, error: c_void_p) -> Error:
     try:
         return error_class(code)(
             raw("error_message", error).decode(errors="replace"),
-            code=code,
+            code=raw("error_code", error),
             kind=raw("status_name", code).decode(),
             status=raw("error_http_status", error),
             errno=raw("error_errno", error),
@@ -252,8 +265,10 @@ def text(value: Optional[str]) -> Optional[bytes]:
     """Text for the library; a NUL in it would cut it."""
     if value is None:
         return None
+    if not isinstance(value, str):
+        raise TypeError(f"a text is needed here, and not {type(value).__name__}")
     if "\0" in value:
-        raise ValueError("embedded null character")
+        raise error_class(_EINVALID)("a text has a NUL in it", code=_EINVALID, kind="INVALID", status=400)
     return value.encode()
 
 
@@ -282,6 +297,65 @@ def call_json(name: str, *arguments: Any) -> Any:
     return json.loads(call_text(name, *arguments))
 
 
+class Scope:
+    """Bounds and cancels the calls of a thread: `with coracle.Scope(timeout=5) as scope: container.wait()`.
+
+    Every call that the thread makes inside of the `with` ends when the time has passed (`Timeout`), or when any thread calls
+    `scope.cancel()` (`Cancelled`). Scopes may stand in one another, and several threads may enter one scope.
+    """
+
+    def __init__(self, timeout: Optional[float] = None) -> None:
+        self._end = None if timeout is None else time.monotonic() + timeout
+        self._lock = threading.Lock()
+        self._ops: set[Op] = set()
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        """Ends the calls under way, and every later one inside of the scope."""
+        with self._lock:
+            self.cancelled = True
+            for op in self._ops:
+                raw("op_cancel", op.handle)
+
+    def __enter__(self) -> Scope:
+        _scopes().append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _scopes().remove(self)
+
+    def left(self) -> Optional[float]:
+        """Seconds until its end; None: it has none."""
+        return None if self._end is None else max(0.0, self._end - time.monotonic())
+
+    def _enter(self, op: Op) -> None:
+        with self._lock:
+            self._ops.add(op)
+            if self.cancelled:
+                raw("op_cancel", op.handle)
+
+    def _leave(self, op: Op) -> None:
+        with self._lock:
+            self._ops.discard(op)
+
+
+_local = threading.local()
+
+
+def _scopes() -> list[Scope]:
+    """The scopes that this thread is in."""
+    if not hasattr(_local, "scopes"):
+        _local.scopes = []
+    scopes: list[Scope] = _local.scopes
+    return scopes
+
+
+def scope_left() -> Optional[float]:
+    """Seconds until the first end of the scopes that this thread is in."""
+    ends = [left for left in (scope.left() for scope in _scopes()) if left is not None]
+    return min(ends, default=None)
+
+
 class Op:
     """An operation for one call: `with Op(timeout) as op: op.call(...)`.
 
@@ -295,10 +369,14 @@ class Op:
     ) -> None:
         self.handle = c_void_p()
         self.raised: Optional[BaseException] = None
+        self._in = list(_scopes())
         main = threading.current_thread() is threading.main_thread()
-        if timeout is None and progress is None and not main:
+        timeout = min((t for t in (timeout, scope_left()) if t is not None), default=None)
+        if timeout is None and progress is None and not main and not self._in:
             return
         call("op_new", 0, byref(self.handle))
+        for scope in self._in:
+            scope._enter(self)
         if timeout is not None:
             raw("op_set_timeout", self.handle, max(0, int(timeout * 1000)))
         if progress is not None or main:
@@ -310,6 +388,8 @@ class Op:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
+        for scope in self._in:
+            scope._leave(self)
         raw("op_free", self.handle)
         self.handle = c_void_p()
         if kind is None and self.raised is not None:
@@ -392,7 +472,9 @@ class Source:
     def __init__(self, file: Any) -> None:
         self._file = file
         self.raised: Optional[BaseException] = None
-        self.function = READ(self._read)
+        # The object keeps it alive for the call.
+        self._callback = READ(self._read)
+        self.function, self.user = ctypes.cast(self._callback, c_void_p), None
 
     def _read(self, _user: Optional[int], buffer: int, length: int) -> int:
         try:
@@ -415,6 +497,16 @@ class Source:
             raise
 
 
+class Descriptor:
+    """A file of the system as the library's read function: the library reads it by itself, without a call of Python."""
+
+    def __init__(self, fd: int) -> None:
+        self.function, self.user = _library.coracle_read_fd, c_void_p(fd)
+
+    def told(self, run: "Callable[[], T]") -> T:
+        return run()
+
+
 class Handle:
     """A handle of the library with the function that ends it."""
 
@@ -424,7 +516,14 @@ class Handle:
 
     @property
     def pointer(self) -> c_void_p:
+        if not self._pointer:
+            raise error_class(_EMISUSE)("it was closed before", code=_EMISUSE, kind="MISUSE", status=500)
         return self._pointer
+
+    @property
+    def open(self) -> bool:
+        """Whether it was not closed yet."""
+        return bool(self._pointer)
 
     def close(self) -> None:
         pointer, self._pointer = self._pointer, c_void_p()

@@ -6,11 +6,11 @@ import json
 import os
 from ctypes import byref, c_int32, c_void_p, sizeof
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Sequence
 
-from ._library import UNCHANGED, Io, Op, Source, call, call_json, call_text, document, take_text, text
-from .images import Archive, opened
-from .streams import Body, Logs, Session
+from ._library import UNCHANGED, Io, Op, call, call_json, call_text, document, take_text, text
+from .images import Archive, source_of
+from .streams import Body, Logs, Pending, Samples, Session
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -30,9 +30,11 @@ class ExecResult:
 class Container:
     """A container, by its id; it outlives this object and this program."""
 
-    def __init__(self, engine: Engine, id: str) -> None:
+    def __init__(self, engine: Engine, id: str, warnings: Optional[Sequence[str]] = None) -> None:
         self._engine = engine
         self.id = id
+        #: The remarks of the engine about its creation, if it was created here.
+        self.warnings = list(warnings or [])
 
     def __repr__(self) -> str:
         return f"<coracle.Container {self.id[:12]}>"
@@ -72,7 +74,7 @@ class Container:
         """
         session = c_void_p()
         with Op() as op:
-            io = _io(rows, cols, streams)
+            io = session_io(rows, cols, streams)
             if op.call("container_start", *self._me, byref(io), op.handle, byref(session)) != UNCHANGED:
                 return Session(session)
         return self.attach()
@@ -95,26 +97,34 @@ class Container:
         grace: negative: never SIGKILL; None: the time of its own configuration (`StopTimeout`), or 10 seconds.
         """
         with Op(timeout) as op:
-            return op.call("container_stop_with", *self._me, _how(grace, signal), op.handle) != UNCHANGED
+            if grace is not None and signal is None:
+                return op.call("container_stop", *self._me, int(grace * 1000), op.handle) != UNCHANGED
+            return op.call("container_stop_with", *self._me, how_to_stop(grace, signal), op.handle) != UNCHANGED
 
     def restart(
         self, grace: Optional[float] = 10, timeout: Optional[float] = None, signal: "str | int | None" = None
     ) -> None:
         """Stops it if it runs, as stop() does, and starts it."""
         with Op(timeout) as op:
-            op.call("container_restart_with", *self._me, _how(grace, signal), op.handle)
+            if grace is not None and signal is None:
+                op.call("container_restart", *self._me, int(grace * 1000), op.handle)
+                return
+            op.call("container_restart_with", *self._me, how_to_stop(grace, signal), op.handle)
 
     def kill(self, signal: "str | int | None" = None) -> None:
         """Sends a signal; without one SIGKILL, whose effect it waits for."""
         # int: a member of signal.Signals is its number.
         name = str(int(signal)) if isinstance(signal, int) else signal
-        call("container_kill", *self._me, text(name), None)
+        with Op() as op:
+            op.call("container_kill", *self._me, text(name), op.handle)
 
     def pause(self) -> None:
-        call("container_pause", *self._me, None)
+        with Op() as op:
+            op.call("container_pause", *self._me, op.handle)
 
     def unpause(self) -> None:
-        call("container_unpause", *self._me, None)
+        with Op() as op:
+            op.call("container_unpause", *self._me, op.handle)
 
     def wait(self, timeout: Optional[float] = None) -> int:
         """Waits until it does not run: its exit code, 128 + n where signal n ended it."""
@@ -128,6 +138,13 @@ class Container:
         with Op(timeout) as op:
             arguments = (*self._me, text(condition), op.handle, byref(c_int32()))
             return json.loads(op.call_text("container_wait", *arguments))  # type: ignore[no-any-return]
+
+    def begin_wait(self, condition: str = "not-running") -> Pending:
+        """Begins a wait for "not-running", "next-exit" or "removed", for a program with an event loop.
+
+        No end after this call is missed: begin, start the container, then wait until `fileno()` is readable.
+        """
+        return Pending(lambda op: call("container_wait", *self._me, text(condition), op, byref(c_int32()), None))
 
     def pidfd(self) -> int:
         """A descriptor, the caller's to close, that is readable when its first process ended."""
@@ -147,15 +164,25 @@ class Container:
         """Its processes: {"Titles": [...], "Processes": [[...], ...]}."""
         return call_json("container_top", *self._me, text(ps_args))  # type: ignore[no-any-return]
 
-    def update(self, **changes: Any) -> "list[str]":
+    def update(self, **changes: Any) -> "List[str]":
         """Changes limits and restart policy, as in POST /containers/{id}/update: `update(Memory=1 << 26)`: warnings."""
-        answer = call_json("container_update", *self._me, document(changes), None)
+        with Op() as op:
+            answer = json.loads(op.call_text("container_update", *self._me, document(changes), op.handle))
         return answer.get("Warnings") or []
+
+    def samples(self) -> Samples:
+        """What it uses, a document at once and then one a second until the container is removed."""
+        stream = c_void_p()
+        with Op() as op:
+            op.call("container_stats", *self._me, document({"stream": True}), op.handle, byref(stream))
+            return Samples(stream)
 
     def stats(self) -> dict[str, Any]:
         """What it uses now: the document of GET /containers/{id}/stats."""
         stream = c_void_p()
-        call("container_stats", *self._me, document({"stream": False, "one-shot": True}), None, byref(stream))
+        with Op() as op:
+            query = document({"stream": False, "one-shot": True})
+            op.call("container_stats", *self._me, query, op.handle, byref(stream))
         with Body(stream) as body:
             return json.loads(body.read())  # type: ignore[no-any-return]
 
@@ -173,20 +200,21 @@ class Container:
 
     def put_archive(self, path: str, archive: Archive, *, timeout: Optional[float] = None) -> None:
         """Extracts a tar, plain or compressed, into a directory of it."""
-        with opened(archive) as file, Op(timeout) as op:
-            source = Source(file)
-            arguments = (*self._me, text(path), None, source.function, None, op.handle)
+        with source_of(archive) as source, Op(timeout) as op:
+            arguments = (*self._me, text(path), None, source.function, source.user, op.handle)
             source.told(lambda: op.aside(lambda: op.call("container_put_archive", *arguments)))
 
     def export(self) -> Body:
         """Its whole file system as a tar, without binds and volumes."""
         stream = c_void_p()
-        call("container_export", *self._me, None, byref(stream))
-        return Body(stream)
+        with Op() as op:
+            op.call("container_export", *self._me, op.handle, byref(stream))
+            return Body(stream)
 
-    def changes(self) -> "list[dict[str, Any]]":
+    def changes(self) -> "List[dict[str, Any]]":
         """What it changed of its image: `Path` and `Kind` (0 modified, 1 added, 2 deleted)."""
-        return call_json("container_changes", *self._me, None)  # type: ignore[no-any-return]
+        with Op() as op:
+            return json.loads(op.call_text("container_changes", *self._me, op.handle))  # type: ignore[no-any-return]
 
     def commit(self, repo: str = "", tag: str = "", *, timeout: Optional[float] = None, **query: Any) -> str:
         """Makes an image of it: its id; query: comment, author, pause, changes."""
@@ -203,13 +231,9 @@ class Container:
         tail: Optional[int] = None,
     ) -> Logs:
         """The lines of its log; since: seconds since 1970; follow: also those to come."""
-        query: dict[str, Any] = {"follow": follow, "stdout": stdout, "stderr": stderr}
-        if since is not None:
-            query["since"] = f"{since:.9f}"
-        if tail is not None:
-            query["tail"] = tail
         stream = c_void_p()
         with Op() as op:
+            query = logs_query(follow, stdout, stderr, since, tail)
             op.call("container_logs", *self._me, document(query), op.handle, byref(stream))
             return Logs(stream)
 
@@ -224,13 +248,11 @@ class Container:
         **options: Any,
     ) -> Session:
         """Starts a second process in it; options as in `exec_run`."""
-        body = {"Cmd": list(command), "AttachStdin": stdin, "AttachStdout": True, "AttachStderr": True, "Tty": tty}
-        id = call_text("exec_create", *self._me, document({**body, **_exec_body(**options)}))
-        session = c_void_p()
-        with Op() as op:
-            io = _io(rows, cols, {})
-            op.call("exec_start", self._engine.pointer, text(id), byref(io), op.handle, byref(session))
-            return Session(session)
+        return self.exec_from(exec_body(command, stdin, tty, **options)).start_attached(rows, cols)
+
+    def exec_from(self, body: Mapping[str, Any]) -> Exec:
+        """Prepares a second process of a whole body of POST /containers/{id}/exec."""
+        return Exec(self._engine, call_text("exec_create", *self._me, document(body)))
 
     def exec_run(
         self, command: Sequence[str], *, input: bytes = b"", timeout: Optional[float] = None, **options: Any
@@ -248,7 +270,40 @@ class Container:
         return self._engine.pointer, text(self.id)
 
 
-def _how(grace: Optional[float], signal: "str | int | None") -> bytes:
+class Exec:
+    """A further process of a container, by its id."""
+
+    def __init__(self, engine: Engine, id: str) -> None:
+        self._engine = engine
+        self.id = id
+
+    def start(self) -> None:
+        """Starts it, detached."""
+        with Op() as op:
+            op.call("exec_start", self._engine.pointer, text(self.id), None, op.handle, None)
+
+    def start_attached(self, rows: int = 0, cols: int = 0, **streams: Optional[int]) -> Session:
+        """Starts it with its streams in hand; arguments as of `Container.start_attached`."""
+        session = c_void_p()
+        with Op() as op:
+            io = session_io(rows, cols, streams)
+            op.call("exec_start", self._engine.pointer, text(self.id), byref(io), op.handle, byref(session))
+            return Session(session)
+
+    def wait(self, timeout: Optional[float] = None) -> int:
+        """Waits for its end: its exit code, 128 + n where signal n ended it."""
+        code = c_int32()
+        with Op(timeout) as op:
+            op.call("exec_wait", self._engine.pointer, text(self.id), op.handle, byref(code))
+        return code.value
+
+    def inspect(self) -> dict[str, Any]:
+        """Everything about it: the document of GET /exec/{id}/json."""
+        return call_json("exec_inspect", self._engine.pointer, text(self.id))  # type: ignore[no-any-return]
+
+
+def how_to_stop(grace: Optional[float], signal: "str | int | None") -> bytes:
+    """The document of the arguments of `stop` and `restart`."""
     how: "dict[str, Any]" = {} if grace is None else {"grace_ms": int(grace * 1000)}
     if signal is not None:
         # int: a member of signal.Signals is its number.
@@ -283,21 +338,10 @@ class Containers:
         stdin: it has one (kept open over sessions). host_config and further keyword arguments are members of the create
         body of the HTTP API, such as host_config={"Memory": 64 << 20} or Hostname="box".
         """
-        document_: dict[str, Any] = {"Image": image, "Tty": tty, "OpenStdin": stdin}
-        if command is not None:
-            document_["Cmd"] = list(command)
-        if env is not None:
-            document_["Env"] = [f"{key}={value}" for key, value in env.items()]
-        if labels is not None:
-            document_["Labels"] = dict(labels)
-        if user is not None:
-            document_["User"] = user
-        if workdir is not None:
-            document_["WorkingDir"] = workdir
-        document_["HostConfig"] = {"NetworkMode": network, **(host_config or {})}
-        return self.create_from({**document_, **body}, name)
+        whole = create_body(image, command, env, labels, user, workdir, stdin, tty, network, host_config)
+        return self.create_from({**whole, **body}, name)
 
-    def prune(self, timeout: Optional[float] = None, **filters: "list[str]") -> "dict[str, Any]":
+    def prune(self, timeout: Optional[float] = None, **filters: "List[str]") -> "dict[str, Any]":
         """Removes those that do not run, or of them those that the filters of a list choose; volumes stay."""
         with Op(timeout) as op:
             answer = op.call_text("container_prune", self._engine.pointer, document(filters), op.handle)
@@ -305,23 +349,24 @@ class Containers:
 
     def create_from(self, body: Mapping[str, Any], name: Optional[str] = None) -> Container:
         """Creates a container of a whole create body of the HTTP API."""
-        id = c_void_p()
+        id, answer = c_void_p(), c_void_p()
         with Op() as op:
             arguments = (self._engine.pointer, text(name), document(body), op.handle)
-            op.call("container_create", *arguments, byref(id), None)
-        return Container(self._engine, take_text(id))
+            op.call("container_create", *arguments, byref(id), byref(answer))
+        return Container(self._engine, take_text(id), json.loads(take_text(answer)).get("Warnings"))
 
     def get(self, id: str) -> Container:
         """The one of that name, id or beginning of an id; NotFound where there is none."""
         found = call_json("container_inspect", self._engine.pointer, text(id), 0)
         return Container(self._engine, found["Id"])
 
-    def list(self, all: bool = False, **query: Any) -> "list[dict[str, Any]]":
+    def list(self, all: bool = False, **query: Any) -> "List[dict[str, Any]]":
         """Running ones, or all: documents of GET /containers/json; query: limit, size, since, before, filters."""
         return call_json("container_list", self._engine.pointer, document({"all": all, **query}))  # type: ignore[no-any-return]
 
 
-def _io(rows: int, cols: int, streams: Mapping[str, Optional[int]]) -> Io:
+def session_io(rows: int, cols: int, streams: Mapping[str, Optional[int]]) -> Io:
+    """The struct of the arguments of `start_attached`."""
     unknown = set(streams) - {"stdin", "stdout", "stderr"}
     if unknown:
         raise TypeError(f"unexpected argument {unknown.pop()!r}")
@@ -332,10 +377,57 @@ def _io(rows: int, cols: int, streams: Mapping[str, Optional[int]]) -> Io:
     return Io(sizeof(Io), 0, *fds, rows, cols)
 
 
-def _exec_body(
-    user: Optional[str] = None, env: Optional[Mapping[str, str]] = None, privileged: bool = False
+def create_body(
+    image: str,
+    command: Optional[Sequence[str]],
+    env: Optional[Mapping[str, str]],
+    labels: Optional[Mapping[str, str]],
+    user: Optional[str],
+    workdir: Optional[str],
+    stdin: bool,
+    tty: bool,
+    network: str,
+    host_config: Optional[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    body: dict[str, Any] = {"Privileged": privileged}
+    """The create body of the arguments of `create`."""
+    body: dict[str, Any] = {"Image": image, "Tty": tty, "OpenStdin": stdin}
+    if command is not None:
+        body["Cmd"] = list(command)
+    if env is not None:
+        body["Env"] = [f"{key}={value}" for key, value in env.items()]
+    if labels is not None:
+        body["Labels"] = dict(labels)
+    if user is not None:
+        body["User"] = user
+    if workdir is not None:
+        body["WorkingDir"] = workdir
+    body["HostConfig"] = {"NetworkMode": network, **(host_config or {})}
+    return body
+
+
+def logs_query(
+    follow: bool, stdout: bool, stderr: bool, since: Optional[float], tail: Optional[int]
+) -> dict[str, Any]:
+    """The query of the arguments of `logs`."""
+    query: dict[str, Any] = {"follow": follow, "stdout": stdout, "stderr": stderr}
+    if since is not None:
+        query["since"] = f"{since:.9f}"
+    if tail is not None:
+        query["tail"] = tail
+    return query
+
+
+def exec_body(
+    command: Sequence[str],
+    stdin: bool,
+    tty: bool,
+    user: Optional[str] = None,
+    env: Optional[Mapping[str, str]] = None,
+    privileged: bool = False,
+) -> dict[str, Any]:
+    """The body of the arguments of `exec`."""
+    body: dict[str, Any] = {"Cmd": list(command), "AttachStdin": stdin, "AttachStdout": True, "AttachStderr": True}
+    body.update(Tty=tty, Privileged=privileged)
     if user is not None:
         body["User"] = user
     if env is not None:

@@ -9,10 +9,13 @@ from ctypes import byref, c_int32, c_void_p, sizeof
 from dataclasses import dataclass
 from typing import Any, Mapping, Optional, Sequence, Union
 
-from ._library import Handle, Op, OpenOptions, call, call_json, document, text
+from ._library import Handle, Op, OpenOptions, call, call_json, document, raw, text
 from .containers import Containers
+from .errors import Misuse
 from .images import Images, Progress
+from .networks import Networks
 from .streams import Body, Events
+from .plugins import Plugins
 from .volumes import Volumes
 
 
@@ -31,16 +34,26 @@ class Engine:
         self._handle = Handle(pointer, "close")
         self.containers = Containers(self)
         self.images = Images(self)
+        self.plugins = Plugins(self)
         self.volumes = Volumes(self)
+        self.networks = Networks(self)
 
     @property
     def pointer(self) -> c_void_p:
         """The library's handle."""
         return self._handle.pointer
 
+    def again(self) -> Engine:
+        """Another handle of the same engine, which stays open when this one is closed."""
+        pointer = raw("ref", self.pointer)
+        if not pointer:
+            raise Misuse("the engine is closed, or this process is a fork", kind="MISUSE")
+        return Engine(c_void_p(pointer))
+
     def info(self) -> dict[str, Any]:
         """The document of GET /info."""
-        return call_json("engine_info", self.pointer, None)  # type: ignore[no-any-return]
+        with Op() as op:
+            return json.loads(op.call_text("engine_info", self.pointer, op.handle))  # type: ignore[no-any-return]
 
     def disk_usage(self, *kinds: str, timeout: Optional[float] = None) -> dict[str, Any]:
         """The bytes that images, containers and volumes take; kinds: "image", "container", "volume", without any all."""
@@ -49,9 +62,8 @@ class Engine:
             return json.loads(op.call_text("engine_disk_usage", self.pointer, query, op.handle))  # type: ignore[no-any-return]
 
     def network_prune(self, timeout: Optional[float] = None, **filters: "list[str]") -> dict[str, Any]:
-        """Removes networks that no running container is on, or of them those that filters choose: until, label, label!."""
-        with Op(timeout) as op:
-            return json.loads(op.call_text("network_prune", self.pointer, document(filters), op.handle))  # type: ignore[no-any-return]
+        """As `networks.prune`."""
+        return self.networks.prune(timeout, **filters)
 
     def metrics(self) -> dict[str, Any]:
         """Numbers about the root and about this engine's work since it was opened."""
@@ -63,7 +75,8 @@ class Engine:
 
     def sweep(self) -> list[dict[str, Any]]:
         """Tries again to remove what removals left; what stays, as of leftovers()."""
-        return call_json("root_sweep", self.pointer, None)  # type: ignore[no-any-return]
+        with Op() as op:
+            return json.loads(op.call_text("root_sweep", self.pointer, op.handle))  # type: ignore[no-any-return]
 
     def copy_root(
         self,
@@ -111,11 +124,13 @@ class Engine:
 
     def network_repair(self) -> None:
         """Puts back what another program took of networks: the firewall's rules (`nft flush ruleset` takes all), bridges."""
-        call("network_repair", self.pointer, None)
+        with Op() as op:
+            op.call("network_repair", self.pointer, op.handle)
 
     def network_release(self) -> None:
         """Takes away what the kernel has of networks that no running container is on; the next start makes it again."""
-        call("network_release", self.pointer, None)
+        with Op() as op:
+            op.call("network_release", self.pointer, op.handle)
 
     def version(self) -> dict[str, Any]:
         """The document of GET /version."""
@@ -132,6 +147,15 @@ class Engine:
 
         since, until: seconds since 1970. after: the "sequence" of the last event that was seen.
         """
+        return Events(self._events(since, until, after, filters))
+
+    def _events(
+        self,
+        since: Optional[float],
+        until: Optional[float],
+        after: Optional[int],
+        filters: Optional[Mapping[str, Sequence[str]]],
+    ) -> c_void_p:
         query: dict[str, Any] = {"filters": {name: list(values) for name, values in (filters or {}).items()}}
         if since is not None:
             query["since"] = f"{since:.9f}"
@@ -141,7 +165,7 @@ class Engine:
             query["after"] = after
         stream = c_void_p()
         call("events_open", self.pointer, document(query), byref(stream))
-        return Events(stream)
+        return stream
 
     def request(
         self,
@@ -202,13 +226,19 @@ class Server:
     def __init__(self, pointer: c_void_p) -> None:
         self._handle = Handle(pointer, "http_server_free")
 
+    @property
+    def pointer(self) -> c_void_p:
+        """The library's handle."""
+        return self._handle.pointer
+
     def addresses(self) -> list[str]:
         """Where it listens, the sockets that it was given first, with the ports that were chosen."""
         return call_json("http_server_addresses", self._handle.pointer)  # type: ignore[no-any-return]
 
     def shutdown(self, grace: float = 2.0) -> None:
         """Accepts nothing any more; answers under way have so many seconds, then what is left is cut."""
-        call("http_server_shutdown", self._handle.pointer, int(grace * 1000), None)
+        with Op() as op:
+            op.call("http_server_shutdown", self._handle.pointer, int(grace * 1000), op.handle)
 
     def close(self) -> None:
         self._handle.close()
@@ -250,8 +280,8 @@ def open(
     answers; without it they are Invalid.
     ephemeral: containers created here end when the engine is closed or this program ends, however it ends.
     Further arguments, by the names of the header's `config_json`: log_driver, log_opts, ship_logs, cgroup_parent,
-    userns_remap, apparmor, selinux_enabled, ip, plugin_dirs, labels, insecure_registries, registry_mirrors, http_proxy, https_proxy,
-    no_proxy, small_memory, large_windows, relay_loopback, leave_docker_user, restart_containers.
+    userns_remap, apparmor, selinux_enabled, ip, plugin_dirs, authorization_plugins, labels, insecure_registries, registry_mirrors,
+    http_proxy, https_proxy, no_proxy, small_memory, large_windows, relay_loopback, leave_docker_user, restart_containers.
     """
     if durability is not None:
         config["durability"] = durability

@@ -37,7 +37,7 @@ class Invalid(Error, ValueError):
     """A parameter or document is wrong."""
 
 
-class Forbidden(Error, PermissionError):
+class Forbidden(Error, PermissionError):  # type: ignore[misc]
     """Not permitted."""
 
 
@@ -53,8 +53,13 @@ class Unsupported(Error, NotImplementedError):
     """Not built, or not supported by this kernel."""
 
 
-class Timeout(Error, TimeoutError):
-    """The timeout passed."""
+class Timeout(Error, TimeoutError):  # type: ignore[misc]
+    """The timeout passed: the only exception for that, of every call and in every loop."""
+
+    @classmethod
+    def of(cls, message: str) -> Timeout:
+        """The error of a time that passed in Python, and not in the library."""
+        return cls(message, code=-7011, kind="TIMEOUT", status=500)
 
 
 class Cancelled(Error):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import stat
 from ctypes import byref, c_void_p
-from typing import IO, TYPE_CHECKING, Any, Callable, Iterator, Optional, Sequence, Union
+from typing import IO, TYPE_CHECKING, Any, Callable, Iterator, List, Optional, Sequence, Union
 
-from ._library import Op, Source, call, call_json, document, text
+from ._library import Descriptor, Op, Source, call, call_json, document, text
 from .streams import Body
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class Images:
 
     def load(
         self, archive: Archive, *, progress: Optional[Progress] = None, timeout: Optional[float] = None
-    ) -> "list[str]":
+    ) -> "List[str]":
         """Loads every image of an archive (docker save, OCI layout; plain or compressed): their names."""
         return json.loads(self._take("image_load", (), archive, progress, timeout))  # type: ignore[no-any-return]
 
@@ -78,7 +79,7 @@ class Images:
             op.call("image_save", self._engine.pointer, which, op.handle, byref(stream))
             return Body(stream)
 
-    def list(self, all: bool = False, **query: Any) -> "list[dict[str, Any]]":
+    def list(self, all: bool = False, **query: Any) -> "List[dict[str, Any]]":
         """Documents of GET /images/json; query: filter, filters."""
         return call_json("image_list", self._engine.pointer, document({"all": all, **query}))  # type: ignore[no-any-return]
 
@@ -86,7 +87,7 @@ class Images:
         """Everything about one: the document of GET /images/{name}/json."""
         return call_json("image_inspect", self._engine.pointer, text(name))  # type: ignore[no-any-return]
 
-    def history(self, name: str) -> "list[dict[str, Any]]":
+    def history(self, name: str) -> "List[dict[str, Any]]":
         """Its steps, newest first."""
         return call_json("image_history", self._engine.pointer, text(name))  # type: ignore[no-any-return]
 
@@ -94,16 +95,24 @@ class Images:
         """Gives it another name."""
         call("image_tag", self._engine.pointer, text(name), text(new_name))
 
-    def remove(self, name: str, force: bool = False, no_prune: bool = False) -> "list[dict[str, str]]":
+    def remove(self, name: str, force: bool = False, no_prune: bool = False) -> "List[dict[str, str]]":
         """Takes that name and, where nothing else holds it, the image away: what was untagged and deleted."""
         flags = force * 1 | no_prune * 2
-        return call_json("image_remove", self._engine.pointer, text(name), flags, None)  # type: ignore[no-any-return]
+        with Op() as op:
+            return json.loads(op.call_text("image_remove", self._engine.pointer, text(name), flags, op.handle))  # type: ignore[no-any-return]
 
-    def prune(self, **filters: "list[str]") -> "dict[str, Any]":
+    def prune(self, **filters: "List[str]") -> "dict[str, Any]":
         """Removes images that nothing uses: those without a name, or all with `dangling=["false"]`."""
-        return call_json("image_prune", self._engine.pointer, document(filters), None)  # type: ignore[no-any-return]
+        with Op() as op:
+            return json.loads(op.call_text("image_prune", self._engine.pointer, document(filters), op.handle))  # type: ignore[no-any-return]
 
-    def search(self, term: str, auth: "Optional[dict[str, str]]" = None, **query: Any) -> "list[dict[str, Any]]":
+    def prune_caches(self, timeout: "Optional[float]" = None, **filters: "List[str]") -> "dict[str, Any]":
+        """Removes the caches of builds (RUN --mount=type=cache) that no step uses; `id`, `type` and `until` choose among them."""
+        with Op(timeout) as op:
+            answer = op.call_text("build_prune", self._engine.pointer, document(filters), op.handle)
+            return json.loads(answer)  # type: ignore[no-any-return]
+
+    def search(self, term: str, auth: "Optional[dict[str, str]]" = None, **query: Any) -> "List[dict[str, Any]]":
         """What a registry finds; query: limit, filters."""
         with Op() as op:
             which = document({"term": term, **query})
@@ -142,6 +151,12 @@ class Images:
             answer: dict[str, Any] = json.loads(op.aside(lambda: op.call_text("registry_inspect", *arguments)))
             return answer
 
+    def check_login(self, auth: "dict[str, str]", timeout: Optional[float] = None) -> "dict[str, Any]":
+        """Asks a registry, `serveraddress`, whether credentials are good: `Status`, and maybe `IdentityToken`."""
+        with Op(timeout) as op:
+            arguments = (self._engine.pointer, document(auth), op.handle)
+            return json.loads(op.aside(lambda: op.call_text("registry_auth", *arguments)))  # type: ignore[no-any-return]
+
     def push(
         self,
         name: str,
@@ -163,17 +178,18 @@ class Images:
         progress: Optional[Progress],
         timeout: Optional[float],
     ) -> str:
-        with opened(archive) as file, Op(timeout, progress) as op:
-            source = Source(file)
-            arguments = (self._engine.pointer, *before, source.function, None, op.handle)
+        with source_of(archive) as source, Op(timeout, progress) as op:
+            arguments = (self._engine.pointer, *before, source.function, source.user, op.handle)
             return source.told(lambda: op.aside(lambda: op.call_text(function, *arguments)))
 
 
 @contextlib.contextmanager
-def opened(archive: Archive) -> "Iterator[IO[bytes]]":
-    """The archive as a file; one that was opened here is closed at the end."""
-    if isinstance(archive, (str, os.PathLike)):
-        with open(archive, "rb") as file:
-            yield file
-    else:
-        yield archive
+def source_of(archive: Archive) -> "Iterator[Union[Source, Descriptor]]":
+    """The archive as a read function of the library; a file that was opened here is closed at the end."""
+    if not isinstance(archive, (str, os.PathLike)):
+        yield Source(archive)
+        return
+    with open(archive, "rb", buffering=0) as file:
+        # A pipe may never give anything, and Python's read() ends by Ctrl-C.
+        regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+        yield Descriptor(file.fileno()) if regular else Source(file)

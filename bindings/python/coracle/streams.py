@@ -7,12 +7,13 @@ import ctypes
 import io
 import json
 import os
+import select
 import selectors
 import socket
 import time
 from ctypes import byref, c_char_p, c_int32, c_void_p
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Iterator, Optional
+from typing import Any, BinaryIO, Callable, Iterator, Optional
 
 from ._library import (
     AGAIN,
@@ -24,14 +25,17 @@ from ._library import (
     Frame,
     Handle,
     Op,
+    Result,
     call,
     raw,
     take_error,
 )
-from .errors import Unsupported
+from .errors import Timeout, Unsupported
 
 _NAMES = {STDIN: "stdin", STDOUT: "stdout", STDERR: "stderr"}
 _PIECE = 64 * 1024
+_NOT_FOUND = -7004
+_NONBLOCK = 1
 
 
 class Session:
@@ -91,7 +95,7 @@ class Session:
             while selector.get_map():
                 rest = None if deadline is None else deadline - time.monotonic()
                 if rest is not None and rest <= 0:
-                    raise TimeoutError("the process's output did not end in time")
+                    raise Timeout.of("the process's output did not end in time")
                 for key, _ in selector.select(rest):
                     file, channel = self._file(key.data), key.data
                     assert file is not None
@@ -108,6 +112,27 @@ class Session:
                     if not piece:
                         selector.unregister(file)
         return bytes(outputs[STDOUT]), bytes(outputs[STDERR])
+
+    def write(self, data: bytes, timeout: Optional[float] = None) -> int:
+        """Writes to stdin, if `stdin` was not used as a file: how many bytes went, which may be fewer than all."""
+        with Op(timeout) as op:
+            return op.call("session_write", self._handle.pointer, data, len(data), op.handle)
+
+    def close_stdin(self) -> None:
+        """Ends the process's stdin, and the file `stdin` if it was used."""
+        file = self._files.get(STDIN)
+        if file is not None:
+            file.close()
+        else:
+            call("session_close_stdin", self._handle.pointer)
+
+    def has(self, channel: str) -> bool:
+        """Whether "stdin", "stdout" or "stderr" is attached, and not yet used as a file."""
+        [number] = [number for number, name in _NAMES.items() if name == channel]
+        fd: int = raw("session_fd", self._handle.pointer, number)
+        if fd == _NOT_FOUND or fd >= 0:
+            return fd >= 0
+        raise take_error(fd, c_void_p())
 
     def wait(self, timeout: Optional[float] = None) -> int:
         """Waits for the process's end: its exit code, 128 + n where signal n ended it."""
@@ -225,6 +250,72 @@ class Logs(Iterator[LogLine]):
         self._handle.close()
 
     def __enter__(self) -> Logs:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Samples(Iterator["dict[str, Any]"]):
+    """Samples of what a container uses, one a second: documents of GET /containers/{id}/stats."""
+
+    def __init__(self, pointer: c_void_p) -> None:
+        self._handle = Handle(pointer, "stream_free")
+
+    def __next__(self) -> "dict[str, Any]":
+        frame = Frame(size=ctypes.sizeof(Frame))
+        with Op() as op:
+            if op.call("stream_next", self._handle.pointer, op.handle, byref(frame)) == DONE:
+                raise StopIteration
+        return json.loads(ctypes.string_at(frame.data, frame.len))  # type: ignore[no-any-return]
+
+    def fileno(self) -> int:
+        """Readable when the next sample is due."""
+        return _fileno("stream_fd", self._handle)
+
+    def close(self) -> None:
+        self._handle.close()
+
+    def __enter__(self) -> Samples:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Pending:
+    """A wait that was begun: `fileno()` is readable when `result()` has the exit code at once."""
+
+    def __init__(self, begin: "Callable[[c_void_p], object]") -> None:
+        pointer = c_void_p()
+        call("op_new", _NONBLOCK, byref(pointer))
+        self._handle = Handle(pointer, "op_free")
+        begin(pointer)
+
+    def fileno(self) -> int:
+        return _number("op_fd", self._handle)
+
+    def result(self, timeout: Optional[float] = None) -> int:
+        """The exit code; Timeout when the time (seconds) passed, and the wait goes on."""
+        result = Result(size=ctypes.sizeof(Result), code=-1)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while call("op_result", self._handle.pointer, byref(result)) == AGAIN:
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                raise Timeout.of("the container did not end in time")
+            select.select([self.fileno()], [], [], left)
+        for text in (result.id, result.json):
+            raw("free", text)
+        return int(result.code)
+
+    def cancel(self) -> None:
+        """Ends the wait: `result()` raises `Cancelled`."""
+        raw("op_cancel", self._handle.pointer)
+
+    def close(self) -> None:
+        self._handle.close()
+
+    def __enter__(self) -> Pending:
         return self
 
     def __exit__(self, *_: object) -> None:

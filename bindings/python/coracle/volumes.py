@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from ctypes import byref, c_void_p
-from typing import TYPE_CHECKING, Any, Mapping, Optional
+from typing import TYPE_CHECKING, Any, List, Mapping, Optional
 
-from ._library import Op, call, call_json, document, take_text, text
+from ._library import Op, call_json, document, take_text, text
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -27,11 +27,12 @@ class Volumes:
         """Makes one, with a name of the engine's choice where none is given; one that is there is answered as it is."""
         body = {"Name": name or "", "Labels": dict(labels or {}), "DriverOpts": dict(driver_opts or {})}
         id, answer = c_void_p(), c_void_p()
-        call("volume_create", self._engine.pointer, document(body), None, byref(id), byref(answer))
+        with Op() as op:
+            op.call("volume_create", self._engine.pointer, document(body), op.handle, byref(id), byref(answer))
         take_text(id)
         return json.loads(take_text(answer))  # type: ignore[no-any-return]
 
-    def list(self, **filters: "list[str]") -> "list[dict[str, Any]]":
+    def list(self, **filters: "List[str]") -> "List[dict[str, Any]]":
         """All by name, or those that pass the filters: dangling, driver, label, name."""
         answer = call_json("volume_list", self._engine.pointer, document({"filters": filters}))
         return answer.get("Volumes") or []
@@ -42,9 +43,10 @@ class Volumes:
 
     def remove(self, name: str) -> None:
         """Removes it and what is in it; refused as long as a container uses it."""
-        call("volume_remove", self._engine.pointer, text(name), None)
+        with Op() as op:
+            op.call("volume_remove", self._engine.pointer, text(name), op.handle)
 
-    def prune(self, timeout: Optional[float] = None, **filters: "list[str]") -> dict[str, Any]:
+    def prune(self, timeout: Optional[float] = None, **filters: "List[str]") -> dict[str, Any]:
         """Removes those that no container uses and nobody named; with `all=["true"]` also those with a name."""
         with Op(timeout) as op:
             answer = op.call_text("volume_prune", self._engine.pointer, document(filters), op.handle)

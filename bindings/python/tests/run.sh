@@ -1,20 +1,9 @@
 #!/bin/bash
-# run.sh: the Python binding's tests. CORACLE_LIBRARY may name the library; else a development build is made.
+# run.sh: the Python binding's tests. CORACLE_LIBRARY may name the library, CORACLE_TEST_IMAGE the image; else both are made.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-top=$(realpath ../..)
-work=$(mktemp -d "${TMPDIR:-/tmp}/coracle-python.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-
-if [ -z "${CORACLE_LIBRARY-}" ]; then
-  PROFILE=dev OUT=$work/lib "$top/ffi/dist" >/dev/null
-  export CORACLE_LIBRARY=$work/lib/libcoracle.so.1
-fi
-if [ -z "${CORACLE_TEST_IMAGE-}" ]; then
-  export CORACLE_TEST_IMAGE=$work/busybox.tar
-  "$top/tools/make-busybox-image" "$CORACLE_TEST_IMAGE"
-fi
-PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=. timeout 1800 "${PYTHON:-python3}" - <<'PROGRAM'
+export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=.
+exec ../scenarios/with-library "${PYTHON:-python3}" - <<'PROGRAM'
 import sys
 import unittest
 

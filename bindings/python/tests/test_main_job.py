@@ -13,6 +13,8 @@ import select
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 import tarfile
 import tempfile
 import threading
@@ -391,6 +393,17 @@ class Files(Case):
         self.engine.volumes.remove("kept")
         self.assertEqual(self.engine.volumes.list(), [])
 
+    def test_plugins(self) -> None:
+        plugins = self.engine.plugins
+        self.assertEqual(plugins.list(enabled=["true"]), [])
+        for call in (plugins.inspect, plugins.enable, plugins.disable, plugins.remove, plugins.set, plugins.upgrade):
+            with self.assertRaises(coracle.NotFound):
+                call("none")
+        with self.assertRaises(coracle.Invalid):
+            plugins.privileges("BAD")
+        with self.assertRaises(coracle.Invalid):
+            plugins.pull("BAD", "name", [{"Name": "network", "Value": ["host"]}])
+
     def test_a_root_is_copied(self) -> None:
         told: "list[str]" = []
         answer = self.engine.copy_root(self.dir / "copied", progress=lambda record: told.append(record["status"]))
@@ -426,6 +439,36 @@ class Files(Case):
         self.engine.network_release()
         bridge = self.engine.request("GET", "/networks/bridge").body.read()
         self.assertNotIn(json.loads(bridge)["Options"].get("com.docker.network.bridge.name"), os.listdir("/sys/class/net"))
+
+
+# A program that tells, at its very end, how many messages its sink got since the sinks were removed.
+LOGGING = """
+import atexit, sys, coracle
+told = []
+
+def last():
+    before = len(told)
+    container = engine.containers.create(image, ["true"])
+    container.remove(force=True)
+    engine.close()
+    print(before > 0, len(told) - before)
+
+# The function that is registered first runs last.
+atexit.register(last)
+coracle.set_log(lambda level, target, message: told.append(message), 4)
+engine = coracle.open(sys.argv[1] + "/root", run_dir=sys.argv[1] + "/run", durability="off")
+[image] = engine.images.load(sys.argv[2])
+engine.containers.create(image, ["true"]).remove(force=True)
+"""
+
+
+class Log(unittest.TestCase):
+    def test_no_sink_is_called_when_the_interpreter_ends(self) -> None:
+        with tempfile.TemporaryDirectory(prefix="coracle-python-") as directory:
+            made = subprocess.run(
+                [sys.executable, "-c", LOGGING, directory, IMAGE], stdout=subprocess.PIPE, text=True, timeout=LONG, check=True
+            )
+        self.assertEqual(made.stdout, "True 0\n")
 
 
 class Table(unittest.TestCase):
