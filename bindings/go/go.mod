@@ -1,0 +1,3 @@
+module coracle.dev/go
+
+go 1.23
