@@ -1,0 +1,5 @@
+#!/bin/bash
+# run.sh: the Ruby binding's own tests. CORACLE_LIBRARY may name the library, CORACLE_TEST_IMAGE the image; else both are made.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+exec ../scenarios/with-library ruby -Ilib tests/own.rb
