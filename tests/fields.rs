@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The structs of the model whose fields the page lists: the file, the struct, the name before its fields.
-const STRUCTS: [(&str, &str, &str); 20] = [
+const STRUCTS: [(&str, &str, &str); 21] = [
     ("src/model/container.rs", "ContainerConfig", "Config"),
     ("src/model/container.rs", "Healthcheck", "Config.Healthcheck"),
     ("src/model/container.rs", "HostConfig", "HostConfig"),
@@ -21,6 +21,7 @@ const STRUCTS: [(&str, &str, &str); 20] = [
     ("src/model/container.rs", "BindOptions", "HostConfig.Mounts.BindOptions"),
     ("src/model/container.rs", "VolumeOptions", "HostConfig.Mounts.VolumeOptions"),
     ("src/model/container.rs", "TmpfsOptions", "HostConfig.Mounts.TmpfsOptions"),
+    ("src/model/container.rs", "ImageOptions", "HostConfig.Mounts.ImageOptions"),
     ("src/model/container.rs", "NetworkingConfig", "NetworkingConfig"),
     ("src/model/container.rs", "EndpointIpamConfig", "NetworkingConfig.EndpointsConfig.IPAMConfig"),
     ("src/model/container.rs", "ContainerState", "State"),
@@ -48,7 +49,7 @@ const SAID: [(&str, &[&str]); 1] = [(
 
 /// Fields that are accepted without effect, and the clients that send them. Everything else that a version of the API
 /// knows has an effect, or is refused by its name: `http/tests/server/known.rs` asks.
-const TAKEN: [(&str, &str); 22] = [
+const TAKEN: [(&str, &str); 27] = [
     (
         "Config.ArgsEscaped",
         "clients that create a container with the configuration of another or of an image (watchtower): a note of Windows images",
@@ -62,6 +63,12 @@ const TAKEN: [(&str, &str); 22] = [
         "HostConfig.KernelMemory",
         "clients at API 1.42 and later: engines ignore the limit there; it is set at earlier versions",
     ),
+    ("Update.KernelMemory", "clients at API 1.42 and later, as above"),
+    (
+        "HostConfig.KernelMemoryTCP",
+        "clients at API 1.52 and later: engines ignore the limit there; it is refused by its name at earlier versions",
+    ),
+    ("Update.KernelMemoryTCP", "clients at API 1.52 and later, as above"),
     ("ExecConfig.Container", "the docker command to 1.9: the name that the path has"),
     (
         "NetworkingConfig.EndpointsConfig.DNSNames",
@@ -104,6 +111,10 @@ const TAKEN: [(&str, &str); 22] = [
         "POST /containers/{name}/start: detachKeys",
         "`docker start --detach-keys`: it attaches by another request, which has them, too; malformed keys are refused",
     ),
+    (
+        "GET /images/json: identity",
+        "clients at API 1.54 and later: the signed origin of an image, which is not known here",
+    ),
     ("GET /images/json: digests", "`docker images --digests`: the digests are always there"),
     (
         "GET /images/json: manifests",
@@ -114,6 +125,10 @@ const TAKEN: [(&str, &str); 22] = [
     (
         "POST /build: buildid",
         "the docker command with BuildKit, to end a build by its id: here the end of the connection ends it",
+    ),
+    (
+        "POST /build/prune: all",
+        "`docker builder prune -a`: a prune removes all caches that no step uses, without it, too",
     ),
     ("GET /networks/{name}: verbose", "`docker network inspect -v`: of networks of a swarm"),
 ];
@@ -184,14 +199,23 @@ fn no_parameter_is_taken_silently() {
     let known: serde_json::Value = serde_json::from_str(&read("tests/known.json")).expect("a document");
     let (routes, refused) = (read("http/src/routes.rs"), read("http/src/parameters.rs"));
     let mut wrong = Vec::new();
-    for (operation, names) in known["parameters"].as_object().expect("an object") {
+    let mut operations: BTreeMap<String, BTreeSet<String>> =
+        serde_json::from_value(known["parameters"].clone()).expect("parameters");
+    for (operation, name) in described_parameters() {
+        operations.entry(operation).or_default().insert(name);
+    }
+    for (operation, names) in &operations {
         let (method, path) = operation.split_once(' ').expect("a method and a path");
         let head = format!("route(\"{method}\", \"{path}\", ");
         let handler = routes.split(&head).nth(1).and_then(|rest| rest.split(')').next()).expect("a route");
         let reads = parameters(handler);
-        // Modules of few parameters, which hand them on: it is enough that they know the name.
         let module = handler.split("::").next().expect("a module");
-        let hands_on = ["build", "images", "registry", "networks", "volumes", "system"].contains(&module);
+        // A node outside of a swarm reads nothing of the request.
+        if module == "swarm" {
+            continue;
+        }
+        // Modules of few parameters, which hand them on: it is enough that they know the name.
+        let hands_on = ["build", "images", "prune", "registry", "networks", "volumes", "system"].contains(&module);
         let module = if hands_on {
             read(&format!("http/src/api/{module}.rs")) + &read("http/src/api/registry.rs")
         } else {
@@ -199,7 +223,7 @@ fn no_parameter_is_taken_silently() {
         };
         let row = format!("(\"{method}\", \"{path}\", ");
         let row = refused.split(&row).nth(1).and_then(|rest| rest.split(")]").next()).unwrap_or_default();
-        for name in names.as_array().expect("a list").iter().filter_map(|name| name.as_str()) {
+        for name in names {
             let listed = TAKEN.iter().any(|(taken, _)| *taken == format!("{operation}: {name}"));
             let is_filters = name == "filters" && module.contains("query.filters()");
             if !reads.contains(name)
@@ -213,6 +237,23 @@ fn no_parameter_is_taken_silently() {
         }
     }
     assert!(wrong.is_empty(), "nothing reads, refuses or lists:\n{}", wrong.join("\n"));
+}
+
+/// The parameters of the published descriptions.
+fn described_parameters() -> Vec<(String, String)> {
+    let (text, mut operation) = (read("tests/oracle/described/requests"), String::new());
+    let mut parameters = Vec::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        match line.strip_prefix(" ?") {
+            Some(rest) => {
+                let (name, _) = rest.split_once(' ').expect("a name and its types");
+                parameters.push((operation.clone(), name.to_owned()));
+            }
+            None if line.starts_with(' ') => {}
+            None => operation = line.to_owned(),
+        }
+    }
+    parameters
 }
 
 /// Everything that must have a mark.

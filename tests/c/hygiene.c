@@ -524,6 +524,8 @@ static void images(coracle *engine, const char *archive, char **name) {
     registry(engine, *name);
     LEAVES(OK(coracle_image_prune(engine, NULL, NULL, &json, &err)));
     FREE(json);
+    LEAVES(OK(coracle_build_prune(engine, "{\"id\":[\"nobody\"]}", NULL, &json, &err)));
+    FREE(json);
     LEAVES(OK(coracle_container_prune(engine, "{\"label\":[\"nobody\"]}", NULL, &json, &err)));
     FREE(json);
     LEAVES(OK(coracle_volume_prune(engine, "{\"label\":[\"nobody\"]}", NULL, &json, &err)));
@@ -573,6 +575,16 @@ static void files(coracle *engine, const char *id) {
     LEAVES(OK(coracle_volume_list(engine, NULL, &json, &err)));
     FREE(json);
     LEAVES(OK(coracle_volume_remove(engine, "clean", NULL, &err)));
+    LEAVES(OK(coracle_plugin_list(engine, NULL, &json, &err)));
+    FREE(json);
+    LEAVES(STATUS(CORACLE_ENOT_FOUND, coracle_plugin_inspect(engine, "none", &json, &err)));
+    LEAVES(STATUS(CORACLE_EINVALID, coracle_plugin_privileges(engine, "BAD", NULL, NULL, &json, &err)));
+    LEAVES(STATUS(CORACLE_EINVALID, coracle_plugin_pull(engine, "{\"Remote\":\"BAD\"}", NULL, &json, &err)));
+    LEAVES(STATUS(CORACLE_ENOT_FOUND, coracle_plugin_enable(engine, "none", 1, NULL, &err)));
+    LEAVES(STATUS(CORACLE_ENOT_FOUND, coracle_plugin_disable(engine, "none", CORACLE_PLUGIN_FORCE, NULL, &err)));
+    LEAVES(STATUS(CORACLE_ENOT_FOUND, coracle_plugin_remove(engine, "none", 0, NULL, &err)));
+    LEAVES(STATUS(CORACLE_ENOT_FOUND, coracle_plugin_set(engine, "none", "[]", &err)));
+    LEAVES(STATUS(CORACLE_ENOT_FOUND, coracle_plugin_upgrade(engine, "none", NULL, NULL, &err)));
     LEAVES(OK(coracle_host_report("/var/lib/coracle", NULL, &json, &err)));
     FREE(json);
     LEAVES(OK(coracle_engine_metrics(engine, &json, &err)));

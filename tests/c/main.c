@@ -541,6 +541,34 @@ static void no_thread_is_left(void) {
     CHECK(threads_of_operations() == 0, "threads of operations that are over");
 }
 
+/* Each wait for a session's process gets the code: two at once, and those that begin after the end. */
+static void ends(coracle *engine, const char *id) {
+    coracle_io io = CORACLE_IO_INIT;
+    coracle_session *session = NULL;
+    coracle_result result;
+    char *exec = NULL;
+    OK(coracle_exec_create(engine, id, "{\"Cmd\":[\"sh\",\"-c\",\"read line; exit 5\"],\"AttachStdin\":true}", &exec, &err));
+    OK(coracle_exec_start(engine, exec, &io, NULL, &session, &err));
+    coracle_op *ops[] = {nonblocking(), nonblocking()};
+    for (int i = 0; i < 2; i++) STATUS(CORACLE_AGAIN, coracle_session_wait(session, ops[i], NULL, &err));
+    STATUS(3, write_all(session, "go\n"));
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 2; i++) {
+            OK(finish(ops[i], &result));
+            CHECK(result.code == 5, "a wait that polls");
+        }
+        coracle_op *op = within(LONG);
+        int32_t code = -1;
+        OK(coracle_session_wait(session, op, &code, &err));
+        CHECK(code == 5, "a wait that blocks");
+        coracle_op_free(op);
+        for (int i = 0; i < 2; i++) STATUS(CORACLE_AGAIN, coracle_session_wait(session, ops[i], NULL, &err));
+    }
+    for (int i = 0; i < 2; i++) coracle_op_free(ops[i]);
+    coracle_session_free(session);
+    coracle_free(exec);
+}
+
 /* Many waits take no thread, many calls take few, and a stop takes none while it waits. */
 static void many(coracle *engine, const char *image) {
     enum { COUNT = 40 };
@@ -552,6 +580,7 @@ static void many(coracle *engine, const char *image) {
     coracle_session *session = NULL;
     OK(coracle_container_start(engine, id, &io, NULL, &session, &err));
     expect_text(session, "ready");
+    ends(engine, id);
     no_thread_is_left();
     OK(coracle_exec_create(engine, id, "{\"Cmd\":[\"sh\",\"-c\",\"exit 6\"]}", &exec, &err));
     for (int i = 0; i < COUNT; i++) {
@@ -584,6 +613,8 @@ static void many(coracle *engine, const char *image) {
     STATUS(CORACLE_UNCHANGED, finish(stop, &result));
     coracle_session_free(session);
 
+    /* A thread that has ended stays in /proc for a moment: none may be left from the calls before. */
+    no_thread_is_left();
     int most = 0;
     for (int i = 0; i < COUNT; i++) {
         STATUS(CORACLE_AGAIN, coracle_engine_info(engine, ops[i], NULL, &err));

@@ -100,6 +100,7 @@ static void every_function(coracle *c, int32_t code) {
     STATUS(code, coracle_image_tag(c, "x", "y", &err));
     STATUS(code, coracle_image_remove(c, "x", 0, NULL, &s, &err));
     STATUS(code, coracle_image_prune(c, NULL, NULL, &s, &err));
+    STATUS(code, coracle_build_prune(c, NULL, NULL, &s, &err));
     STATUS(code, coracle_container_prune(c, NULL, NULL, &s, &err));
     STATUS(code, coracle_volume_prune(c, NULL, NULL, &s, &err));
     STATUS(code, coracle_network_prune(c, NULL, NULL, &s, &err));
@@ -111,6 +112,15 @@ static void every_function(coracle *c, int32_t code) {
     STATUS(code, coracle_container_export(c, "x", NULL, &stream, &err));
     STATUS(code, coracle_container_changes(c, "x", NULL, &s, &err));
     STATUS(code, coracle_container_commit(c, "x", NULL, NULL, NULL, &s, &err));
+    STATUS(code, coracle_plugin_list(c, NULL, &s, &err));
+    STATUS(code, coracle_plugin_inspect(c, "x", &s, &err));
+    STATUS(code, coracle_plugin_privileges(c, "x", NULL, NULL, &s, &err));
+    STATUS(code, coracle_plugin_pull(c, "{}", NULL, &s, &err));
+    STATUS(code, coracle_plugin_enable(c, "x", 0, NULL, &err));
+    STATUS(code, coracle_plugin_disable(c, "x", 0, NULL, &err));
+    STATUS(code, coracle_plugin_remove(c, "x", 0, NULL, &err));
+    STATUS(code, coracle_plugin_set(c, "x", "[]", &err));
+    STATUS(code, coracle_plugin_upgrade(c, "x", "{}", NULL, &err));
     STATUS(code, coracle_volume_list(c, NULL, &s, &err));
     STATUS(code, coracle_volume_create(c, NULL, NULL, &s, NULL, &err));
     STATUS(code, coracle_volume_inspect(c, "x", &s, &err));
@@ -267,6 +277,13 @@ static void every_text(coracle *c, const char *bad) {
     STATUS(CORACLE_EINVALID, coracle_container_commit(c, bad, NULL, NULL, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_volume_inspect(c, bad, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_volume_remove(c, bad, NULL, &err));
+    STATUS(CORACLE_EINVALID, coracle_plugin_inspect(c, bad, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_plugin_privileges(c, bad, NULL, NULL, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_plugin_enable(c, bad, 0, NULL, &err));
+    STATUS(CORACLE_EINVALID, coracle_plugin_disable(c, bad, 0, NULL, &err));
+    STATUS(CORACLE_EINVALID, coracle_plugin_remove(c, bad, 0, NULL, &err));
+    STATUS(CORACLE_EINVALID, coracle_plugin_set(c, bad, "[]", &err));
+    STATUS(CORACLE_EINVALID, coracle_plugin_upgrade(c, bad, NULL, NULL, &err));
     STATUS(CORACLE_EINVALID, coracle_lease_hold(c, bad, &(int32_t){0}, &err));
     STATUS(CORACLE_EINVALID, coracle_image_search(c, bad, NULL, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_image_inspect(c, bad, &s, &err));
@@ -299,6 +316,7 @@ static void every_document(coracle *c, const char *bad) {
     STATUS(CORACLE_EINVALID, coracle_image_list(c, bad, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_image_import(c, bad, read_file, &number, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_image_prune(c, bad, NULL, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_build_prune(c, bad, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_container_prune(c, bad, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_volume_prune(c, bad, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_network_prune(c, bad, NULL, &s, &err));
@@ -315,6 +333,10 @@ static void every_document(coracle *c, const char *bad) {
     STATUS(CORACLE_EINVALID, coracle_container_commit(c, "x", bad, NULL, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_container_commit(c, "x", NULL, bad, NULL, &s, &err));
     STATUS(CORACLE_EINVALID, coracle_volume_list(c, bad, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_plugin_list(c, bad, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_plugin_pull(c, bad, NULL, &s, &err));
+    STATUS(CORACLE_EINVALID, coracle_plugin_set(c, "x", bad, &err));
+    STATUS(CORACLE_EINVALID, coracle_plugin_upgrade(c, "x", bad, NULL, &err));
     STATUS(CORACLE_EINVALID, coracle_volume_create(c, bad, NULL, &s, NULL, &err));
     STATUS(CORACLE_EINVALID, coracle_image_save(c, bad, NULL, &stream, &err));
     STATUS(CORACLE_EINVALID, coracle_http_request(c, "GET", "/_ping", bad, NULL, 0, NULL, &number, &stream, &err));

@@ -141,10 +141,10 @@ def config_lines(name, config):
 
 def image_lines(engine, image):
     detail = json.loads(engine.call("GET", "/images/%s/json" % image)[1])
-    lines = ["author = %r" % detail["Author"], "comment = %r" % detail["Comment"]]
+    lines = ["author = %r" % detail["Author"], "comment = %r" % plain(detail["Comment"])]
     lines += config_lines("config", detail["Config"]) + config_lines("container_config", detail["ContainerConfig"])
     for step in json.loads(engine.call("GET", "/images/%s/history" % image)[1]):
-        lines.append("history %s | %s | %r" % ("here" if step["Id"] != "<missing>" else "missing", plain(step["CreatedBy"]), step["Comment"]))
+        lines.append("history %s | %s | %r" % ("here" if step["Id"] != "<missing>" else "missing", plain(step["CreatedBy"]), plain(step["Comment"])))
     with tarfile.open(fileobj=io.BytesIO(engine.call("GET", "/images/%s/get" % image)[1])) as saved:
         names = json.load(saved.extractfile("manifest.json"))[0]["Layers"]
         document = json.load(saved.extractfile(json.load(saved.extractfile("manifest.json"))[0]["Config"]))

@@ -8,9 +8,9 @@ import pathlib
 import re
 import sys
 
-PAGES = ["README.md", "bindings/python/README.md"]
+PAGES = ["README.md", "bindings/python/README.md", "bindings/go/README.md", "bindings/cpp/README.md", "bindings/node/README.md", "bindings/ruby/README.md", "bindings/lua/README.md", "bindings/php/README.md"]
 PAGES += sorted(str(page) for where in ("docs", "docs/guide/src") for page in pathlib.Path(where).glob("*.md"))
-KNOWN = {"rust": "rs", "c": "c", "python": "py", "sh": "sh"}
+KNOWN = {"rust": "rs", "c": "c", "python": "py", "sh": "sh", "go": "go", "cpp": "cpp", "js": "js", "ruby": "rb", "lua": "lua", "php": "php"}
 
 
 def programs():
@@ -43,7 +43,7 @@ for number, (page, ending, program) in enumerate(programs()):
     for path in ("/var/lib/coracle", "/var/lib/app/containers"):
         program = program.replace(path, str(into / "root"))
     # A reader's machine is not as busy as one that runs all tests.
-    program = re.sub(r"\btimeout=(\d+)", r"timeout=\g<1>0", program)
+    program = re.sub(r"\btimeout(=|: | = )(\d+)", r"timeout\g<1>\g<2>0", program)
     program = re.sub(r"(coracle_op_set_timeout\(op, \d+)", r"\g<1>0", program)
     name = into / f"{number:02}-{re.sub(r'[^a-z]+', '-', page.lower()).strip('-')}.{ending}"
     name.write_text(program)

@@ -78,7 +78,7 @@ fn the_contract_is_the_same_beside_later_versions() {
         ("POST", "/containers/up/start", ""),
         ("POST", "/containers/ended/wait", ""),
         ("POST", "/containers/ended/kill", ""),
-        ("POST", "/build?version=2", ""),
+        ("POST", "/build?version=3", ""),
         ("DELETE", "/networks/bridge", ""),
     ];
     for minor in 18..=24 {

@@ -168,7 +168,7 @@ fn put_while_it_waits_for_its_restart() {
         let name = if number < 5 { format!("not-yet-{number}") } else { "put".to_owned() };
         put(&root, &id, "/", tar_of(&[(&format!("l/{name}"), File, "arrived\n")])).expect("put");
     }
-    root.wait_for("what was put", || root.logs(&id).out() == "arrived");
+    root.wait_for("what was put", || root.logs(&id).out() == "arrived" && root.status(&id) == "running");
     assert_eq!(root.exec(&id, &["sh", "-c", "ls /l"]).out().lines().count(), 6);
 }
 

@@ -14,16 +14,16 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 
 /// A context with this build file.
-fn context(file: &str) -> Tar {
+pub(crate) fn context(file: &str) -> Tar {
     Tar::new().file("Dockerfile", file.as_bytes())
 }
 
-fn plain() -> BuildImage {
+pub(crate) fn plain() -> BuildImage {
     BuildImage { networkmode: "none".into(), ..BuildImage::default() }
 }
 
 /// Builds; returns the id and what was said.
-fn try_build(root: &Root, how: &BuildImage, context: Tar) -> (coracle::Result<String>, String) {
+pub(crate) fn try_build(root: &Root, how: &BuildImage, context: Tar) -> (coracle::Result<String>, String) {
     let bytes = context.end();
     let mut said = String::new();
     let mut tell = |message: Progress| {
@@ -36,34 +36,34 @@ fn try_build(root: &Root, how: &BuildImage, context: Tar) -> (coracle::Result<St
 }
 
 #[track_caller]
-fn build_with(root: &Root, how: &BuildImage, context: Tar) -> (String, String) {
+pub(crate) fn build_with(root: &Root, how: &BuildImage, context: Tar) -> (String, String) {
     let (built, said) = try_build(root, how, context);
     (built.unwrap_or_else(|e| panic!("build: {e}\n{said}")), said)
 }
 
 #[track_caller]
-fn build(root: &Root, context: Tar) -> (String, String) {
+pub(crate) fn build(root: &Root, context: Tar) -> (String, String) {
     build_with(root, &plain(), context)
 }
 
 /// Runs a script in a container of an image.
 #[track_caller]
-fn sh(root: &Root, image: &str, script: &str) -> String {
+pub(crate) fn sh(root: &Root, image: &str, script: &str) -> String {
     root.run(&["sh", "-c", script], json!({ "Image": image, "Entrypoint": [""] }), b"").ok()
 }
 
 #[track_caller]
-fn refused(root: &Root, how: &BuildImage, context: Tar, kind: ErrorKind, text: &str) {
+pub(crate) fn refused(root: &Root, how: &BuildImage, context: Tar, kind: ErrorKind, text: &str) {
     fails(try_build(root, how, context).0, kind, text);
 }
 
-fn config(root: &Root, image: &str) -> ContainerConfig {
+pub(crate) fn config(root: &Root, image: &str) -> ContainerConfig {
     root.engine.image_inspect(image).expect("inspect").config.expect("a configuration")
 }
 
 /// The traces that a build must not leave: containers, directories of its own.
 #[track_caller]
-fn nothing_left(root: &Root) {
+pub(crate) fn nothing_left(root: &Root) {
     let all = ListContainers { all: true, ..ListContainers::default() };
     assert_eq!(root.names(&all), [""; 0]);
     let names = |dir: &str| -> Vec<String> {
@@ -426,11 +426,95 @@ fn sources_are_left_out_and_keep_the_directories_above_them() {
     let (id, _) = build(&root, files(file));
     assert_eq!(listed(&id, "/kept"), "./a.txt ./d/c.txt ./d/deep/e.txt ");
     assert_eq!(listed(&build(&root, files(&file.replace("d/c.txt ", ""))).0, "/kept"), "./a.txt ./d/deep/e.txt ");
+    // Directories before /./ are not made.
+    let file = "FROM busybox\nCOPY --parents ./d/./deep /d/./*.txt ./a.txt /kept/\n";
+    assert_eq!(listed(&build(&root, files(file)).0, "/kept"), "./a.txt ./c.txt ./deep/e.txt ");
+    let file = "FROM busybox\nCOPY --parents d/deep /d/*.txt a.txt /kept/\n";
+    assert_eq!(listed(&build(&root, files(file)).0, "/kept"), "./a.txt ./d/c.txt ./d/deep/e.txt ");
     for (line, text) in [
-        ("COPY --exclude=!a.txt . /x/", "COPY: --exclude: a pattern that begins with ! is not supported"),
+        ("COPY --parents ../d/./deep /x/", "forbidden path outside the build context"),
+        ("COPY --exclude=! . /x/", "COPY: illegal exclusion pattern: \"!\""),
+        ("COPY --exclude=[a . /x/", "COPY: \"[a\": syntax error in pattern"),
         ("COPY --parents=perhaps . /x/", "expecting boolean value for flag parents, not: perhaps"),
         ("ADD --parents . /x/", "Unknown flag: parents"),
-        ("ADD --checksum=sha256:0 a.txt /x/", "--checksum is of downloads alone: a.txt is not a URL"),
+        ("ADD --checksum=sha256:0 a.txt /x/", "--checksum is of downloads and repositories alone: a.txt is neither"),
+    ] {
+        let (built, _) = try_build(&root, &plain(), files(&format!("FROM busybox\n{line}\n")));
+        let error = built.expect_err(line);
+        assert!(error.message().contains(text), "{line}: {}", error.message());
+    }
+}
+
+/// The answers are those of buildkitd 0.25.1 for the same lines.
+#[test]
+fn a_pattern_takes_back_what_another_excludes() {
+    let root = Root::new();
+    let files = |file: &str| {
+        let files =
+            context(file).dir("d").file("d/a.txt", b"").file("d/b.md", b"").file("d/keep.txt", b"").dir("d/sub");
+        files.file("d/sub/c.txt", b"").file("d/sub/d.md", b"").file("top.txt", b"").dir("e")
+    };
+    for (line, want) in [
+        ("--exclude=**/*.txt --exclude=!keep.txt d /x/", "b.md keep.txt sub sub/d.md"),
+        ("--exclude=sub --exclude=!sub/c.txt d /x/", "a.txt b.md keep.txt sub sub/c.txt"),
+        ("--exclude=** --exclude=!**/*.md d /x/", "b.md sub sub/d.md"),
+        ("--exclude=**/*.txt --exclude=!sub d /x/", "b.md sub sub/d.md"),
+        ("--exclude=* --exclude=!sub/ d /x/", "sub sub/c.txt sub/d.md"),
+        ("--exclude=top.txt top.txt /x/", "top.txt"),
+        // With --parents the patterns are of the paths that are kept.
+        ("--parents --exclude=*.txt d top.txt /x/", "d d/a.txt d/b.md d/keep.txt d/sub d/sub/c.txt d/sub/d.md"),
+        ("--parents --exclude=**/*.txt d top.txt /x/", "d d/b.md d/sub d/sub/d.md"),
+        ("--parents --exclude=* --exclude=!d/sub d /x/", "d d/sub d/sub/c.txt d/sub/d.md"),
+        ("--parents --exclude=x/../sub ./d/./sub /x/", ""),
+        ("--parents --exclude=sub/c.txt ./d/./sub /x/", "sub sub/d.md"),
+    ] {
+        for word in ["COPY", "ADD"] {
+            if word == "ADD" && line.contains("--parents") {
+                continue;
+            }
+            let (id, _) = build(&root, files(&format!("FROM busybox\n{word} {line}\n")));
+            let found = sh(&root, &id, "cd /x && find . -mindepth 1 | sort | sed 's/..//' | tr '\\n' ' '");
+            assert_eq!(found.trim(), want, "{word} {line}");
+        }
+    }
+    // Excluded files of an excluded directory do not count for the cache.
+    let file = "FROM busybox\nCOPY --exclude=* --exclude=!sub/d.md d /x/\n";
+    let (id, _) = build(&root, files(file));
+    let (again, _) = build(&root, files(file).file("d/sub/more.txt", b"more"));
+    assert_eq!(id, again);
+    let (again, _) = build(&root, files(file).file("d/sub/d.md", b"more"));
+    assert_ne!(id, again);
+    // Directories that --parents makes are those of the source.
+    let file = "FROM busybox\nRUN mkdir -p /p/q && chmod 710 /p && chown 3:4 /p && touch /p/q/f\n\
+                FROM busybox\nCOPY --from=0 --parents /p/q/f /x/\nCOPY --parents --from=0 --chown=5 --chmod=700 /p/./q /y/\n";
+    let (id, _) = build(&root, context(file));
+    assert_eq!(
+        sh(&root, &id, "stat -c '%n %a %u:%g' /x /x/p /x/p/q /y/q"),
+        "/x 755 0:0\n/x/p 710 3:4\n/x/p/q 755 0:0\n/y/q 700 5:5"
+    );
+    nothing_left(&root);
+}
+
+/// Of BuildKit's language; `make test-buildkit` compares with buildkitd.
+#[test]
+fn modes_in_words_parts_of_values_and_layers_apart() {
+    let root = Root::new();
+    let files = |file: &str| context(file).dir("d").file("d/plain", b"1").file("a.txt", b"a");
+    let file = "FROM busybox\nCOPY --chmod=u=rwX,go=rX d /x\nCOPY --chmod=a+x,g-r a.txt /y\nCOPY --chmod=750 a.txt /new/dir/\n\
+                COPY --link a.txt /home\nCOPY --link a.txt /root/\n\
+                ENV P=/a/b.tar.gz\nENV Q=${P##*/} R=${P%.*} S=${P/a/z} T=${P//a/z} U=${none-unset} V=${P+set}\n\
+                HEALTHCHECK --start-interval=3s CMD true\n";
+    let (id, _) = build(&root, files(file));
+    let script = "stat -c '%n %a %F' /x/plain /y /new /new/dir /home /root/a.txt; echo $Q $R $S $T $U $V";
+    let want = "/x/plain 644 regular file\n/y 715 regular file\n/new 750 directory\n/new/dir 750 directory\n\
+                /home 644 regular file\n/root/a.txt 644 regular file\nb.tar.gz /a/b.tar /z/b.tar.gz /z/b.tzr.gz unset set";
+    assert_eq!(sh(&root, &id, script), want);
+    assert_eq!(config(&root, &id).healthcheck.expect("a check").start_interval, 3_000_000_000);
+    for (line, text) in [
+        ("COPY --chmod=u=q a.txt /x", "invalid chmod parameter: 'u=q'"),
+        ("ENV A=${P#\\a}", "invalid escape"),
+        ("ENV A=${P#x", "syntax error: missing '}'"),
+        ("ENV A=${P/x}", "syntax error: missing '/'"),
     ] {
         let (built, _) = try_build(&root, &plain(), files(&format!("FROM busybox\n{line}\n")));
         let error = built.expect_err(line);
@@ -461,12 +545,67 @@ fn a_step_may_have_no_network_and_never_the_host_s_alone() {
         ("--network=moon", "RUN --network=moon: none of default, none, host"),
         ("--security=insecure", "RUN --security=insecure is not supported: no step gets the host's rights"),
         ("--security=mostly", "RUN --security=mostly: neither sandbox nor insecure"),
-        ("--mount=type=cache,target=/c", "the --mount option requires BuildKit"),
+        ("--mount=type=volume,target=/c", "unsupported mount type \"volume\""),
     ] {
         let (built, _) = try_build(&root, &how, context(&format!("FROM busybox\nRUN {flag} true\n")));
         let error = built.expect_err(flag);
         assert!(error.message().contains(text), "{flag}: {}", error.message());
     }
+}
+
+/// The files are those of the same build without `squash`.
+#[test]
+fn a_squashed_image_has_one_layer_more_than_its_base() {
+    let root = Root::new();
+    let file = "\
+FROM busybox AS first
+RUN echo base > /base && mkdir /kept && echo 1 > /kept/one
+FROM first
+RUN mkdir -p /d/e && echo 1 > /d/e/f && ln /d/e/f /d/g && rm /kept/one && touch -d '2001-02-03 04:05:06' /kept
+RUN mv /d/e /moved && chmod 700 /home && rm -r /usr && echo file > /usr && mknod /null c 1 3
+COPY --chown=3:4 f /var/f
+CMD [\"true\"]
+";
+    // Not what each container has of its own.
+    let facts = "cd / && find $(ls | grep -Ev '^(proc|sys|dev|etc|bin)$') -exec stat -c '%n %f %u:%g %Y %t' {} + | sort; \
+                 cat /d/g /moved/f /usr /var/f /base";
+    let files = || context(file).file("f", b"hello");
+    let (plain_id, _) = build(&root, files());
+    let squash = BuildImage { squash: true, t: vec!["flat".into()], ..plain() };
+    let (id, said) = build_with(&root, &squash, files());
+    assert_eq!(said.matches("Using cache").count(), 6 - 1, "{said}");
+    assert!(said.ends_with(&format!("Successfully built {}\nSuccessfully tagged flat:latest\n", &id[7..19])), "{said}");
+    let layers = |name: &str| root.engine.image_inspect(name).expect("inspect").root_fs.layers.expect("layers");
+    let (all, flat) = (layers(&plain_id), layers("flat"));
+    assert_eq!((all.len(), flat.len()), (5, 3));
+    assert_eq!(all[..2], flat[..2]);
+    assert_eq!(sh(&root, "flat", facts), sh(&root, &plain_id, facts));
+    assert_eq!(config(&root, "flat"), config(&root, &plain_id));
+    let history = root.engine.image_history("flat").expect("its history");
+    assert!(history[0].comment.starts_with(&format!("merge {plain_id} to sha256:")), "{}", history[0].comment);
+    assert!(history[1..5].iter().all(|step| step.size == 0) && history[0].size > 0);
+
+    // With one layer there is nothing to merge, and with none nothing to squash.
+    let (id, _) = build_with(&root, &squash, context("FROM busybox\nRUN rm /bin/vi\n"));
+    assert_eq!(layers(&id).len(), 2);
+    refused(&root, &squash, context("FROM busybox\nENV A=1\n"), ErrorKind::Invalid, "the build added no layer");
+    nothing_left(&root);
+}
+
+/// `--link` puts a file in the place of a directory, but an unpacked archive into it.
+#[test]
+fn an_archive_that_is_unpacked_apart_leaves_what_is_there() {
+    let root = Root::new();
+    let archive = Tar::new().file("new", b"2").file("old", b"changed").end();
+    let file = "FROM busybox\nRUN mkdir -p /d/sub; echo 1 > /d/old; echo 1 > /d/sub/kept; touch /f\n\
+                ADD --link all.tar /d\nADD --link all.tar /f\nADD --link plain /d/sub/\nCOPY --link all.tar /d/sub\n";
+    let to_copy = "COPY --link all.tar /d/sub\n";
+    let files = |file: &str| context(file).file("all.tar", &archive).file("plain", b"p");
+    let (id, _) = build(&root, files(&file.replace(to_copy, "")));
+    let script = "cat /d/new /d/old /d/sub/kept /d/sub/plain /f/new";
+    assert_eq!(sh(&root, &id, script), "2changed1\np2");
+    let (id, _) = build(&root, files(file));
+    assert_eq!(sh(&root, &id, "[ -f /d/sub ] && cat /d/old"), "changed");
 }
 
 #[test]
@@ -787,7 +926,6 @@ fn the_server_streams_a_build_s_messages() {
         ("/v1.24/build?dockerfile=x", good.clone(), 500, "Cannot locate specified Dockerfile: x"),
         ("/v1.24/build?t=a:b:c", good.clone(), 500, "invalid reference format"),
         ("/v1.24/build?buildargs=x", good.clone(), 400, "error reading build args"),
-        ("/v1.24/build?squash=1", good.clone(), 400, "squash"),
         ("/v1.24/build?remote=foo", Vec::new(), 500, "remoteURL (foo) could not be recognized as URL"),
         ("/v1.24/build", b"garbage".repeat(200), 500, "tar"),
     ] {

@@ -64,6 +64,43 @@ fn a_device_brings_nodes_mounts_variables_and_groups() {
     assert_eq!(root.exec(&sleeper, &["sh", "-c", "exec 3</dev/given && echo opened"]).ok(), "opened");
 }
 
+/// A specification as vendors' tools write it.
+#[test]
+fn a_specification_may_be_yaml() {
+    let root = root_with(&[]);
+    let library = root.dir.join("library");
+    std::fs::create_dir_all(&library).expect("a directory");
+    std::fs::write(library.join("file"), "of the driver").expect("a file");
+    let spec = format!(
+        "---\n# Of a vendor.\ncdiVersion: 0.5.0\nkind: example.com/yaml\ndevices:\n- name: \"0\"\n  containerEdits:\n    deviceNodes:\n    \
+         - path: /dev/given\n      hostPath: /dev/loop-control\n      fileMode: 0640\n      uid: 5\n      permissions: r\n    env:\n    \
+         - DEVICE=given\ncontainerEdits:\n  env:\n  - EVERY=device\n  mounts:\n  - hostPath: {}\n    containerPath: /opt/library\n    \
+         options: [ro, nosuid, nodev, bind]\n",
+        library.display()
+    );
+    std::fs::write(root.dir.join("cdi/vendor.yaml"), spec).expect("a specification");
+    let hooked = "cdiVersion: 0.5.0\nkind: example.com/hooked\ndevices:\n- name: all\n  containerEdits: {}\ncontainerEdits:\n  hooks:\n  \
+                  - hookName: createContainer\n    path: /usr/bin/hook\n    args: [hook, update]\n";
+    std::fs::write(root.dir.join("cdi/hooked.yaml"), hooked).expect("a specification");
+    std::fs::write(root.dir.join("cdi/odd.yaml"), "kind: &a example.com/odd\n").expect("a specification");
+    let script = "cat /opt/library/file; echo; echo $DEVICE $EVERY; stat -c '%t:%T %a %u' /dev/given; \
+                  exec 3</dev/given && echo opened; touch /opt/library/x 2>/dev/null || echo read-only";
+    let id = root.create("given", body(&["sh", "-c", script], with_device("example.com/yaml=0")));
+    root.start(&id);
+    assert_eq!(root.wait(&id), 0);
+    assert_eq!(root.logs(&id).out(), "of the driver\ngiven device\na:ed 640 5\nopened\nread-only");
+    let start = |device: &str| {
+        let id = root.create("", body(&["true"], with_device(device)));
+        root.engine.container_start(&id, None, None).map(drop)
+    };
+    fails(start("example.com/hooked=all"), ErrorKind::Unsupported, "hooks of its specification are not supported");
+    fails(start("example.com/odd=all"), ErrorKind::Internal, "odd.yaml: line 1: anchors are not supported");
+    let info = root.engine.info().expect("info");
+    assert_eq!(info["DiscoveredDevices"][1], json!({ "Source": "cdi", "ID": "example.com/yaml=0" }));
+    let warned = info["Warnings"].as_array().expect("warnings");
+    assert!(warned.iter().any(|one| one.as_str().is_some_and(|text| text.contains("odd.yaml"))), "{warned:?}");
+}
+
 #[test]
 fn devices_that_are_not_there_and_other_drivers_are_refused_by_name() {
     let hooked = json!({ "cdiVersion": "0.6.0", "kind": "example.com/hooked", "devices": [{ "name": "one",

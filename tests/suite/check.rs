@@ -147,11 +147,13 @@ impl Host {
         Host(dir)
     }
 
-    /// The report where `hinder` took something away.
+    /// The report where `hinder` took something away. The network namespace is new: a dockerd on this machine may have
+    /// firewall rules at the moment.
     fn report(&self, hinder: &[String]) -> (HostReport, i32) {
         let run = self.0.join("run");
+        let own_network = words(&["unshare", "--net", "--"]);
         let base = after(&format!("mount -t tmpfs none {}", run.display()));
-        report(&self.0, &[base, hinder.to_vec()].concat())
+        report(&self.0, &[own_network, base, hinder.to_vec()].concat())
     }
 }
 

@@ -62,11 +62,6 @@ fn help_is_found_by_every_name() {
             &["swarm", "init"][..],
             "coracle: 'swarm' is a command of docker alone: coracle has no swarm mode\nSee 'coracle --help'.",
         ),
-        (
-            &["plugin"],
-            "coracle: 'plugin' is a command of docker alone: plugins are found in the directories of --plugin-dir\n\
-             See 'coracle --help'.",
-        ),
         (&["nope"], "coracle: 'nope' is not a command\nSee 'coracle --help'."),
         (&["container", "nope"], "coracle: 'container nope' is not a command\nSee 'coracle --help'."),
         (&["volume", "ls", "x"], "coracle: volume ls takes no arguments\nSee 'coracle volume ls --help'."),

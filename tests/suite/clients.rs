@@ -81,7 +81,7 @@ fn dockerode_does_a_job() {
     let (out, err) = (String::from_utf8_lossy(&job.stdout), String::from_utf8_lossy(&job.stderr));
     assert!(job.status.success(), "{err}");
     let told = [
-        r#"version 1.44"#,
+        r#"version 1.54"#,
         "run {\"StatusCode\":3} out",
         " err",
         "",

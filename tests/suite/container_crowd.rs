@@ -180,10 +180,20 @@ impl Size {
         }
     }
 
+    /// The looks since the program has half of its usual descriptors: before, on a busy machine, it is still being loaded.
+    fn at_work(&self) -> &[(u64, usize)] {
+        let mut usual: Vec<usize> = self.seen.iter().map(|seen| seen.1).collect();
+        usual.sort_unstable();
+        let usual = usual.get(usual.len() * 3 / 4).copied().unwrap_or(0);
+        let begin = self.seen.iter().position(|seen| seen.1 >= usual / 2).unwrap_or(0);
+        &self.seen[begin.min(self.seen.len().saturating_sub(10))..]
+    }
+
     /// In a part of its time: the typical memory, and the least number of descriptors, because calls under way have
     /// some.
     fn between(&self, from: usize, to: usize) -> (u64, usize) {
-        let part = &self.seen[self.seen.len() * from / 100..self.seen.len() * to / 100];
+        let seen = self.at_work();
+        let part = &seen[seen.len() * from / 100..seen.len() * to / 100];
         let mut memory: Vec<u64> = part.iter().map(|seen| seen.0).collect();
         memory.sort_unstable();
         (memory[memory.len() / 2], part.iter().map(|seen| seen.1).min().expect("a look"))

@@ -405,7 +405,7 @@ fn images_are_tagged_saved_imported_and_removed() {
 #[test]
 fn version_and_info() {
     let served = Served::new();
-    assert_eq!(served.ok(&["version", "--format", "{{.Server.APIVersion}} {{.Server.Os}}"]), "1.44 linux");
+    assert_eq!(served.ok(&["version", "--format", "{{.Server.APIVersion}} {{.Server.Os}}"]), "1.54 linux");
     let directory = served.root.dir.join("root").display().to_string();
     assert_eq!(
         served.ok(&["info", "--format", "{{.Images}} {{.Containers}} {{.DockerRootDir}}"]),

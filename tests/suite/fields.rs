@@ -379,7 +379,7 @@ fn fields_of_other_systems_are_taken_and_warned_about() {
     assert_eq!(root.wait(&created.id), 0);
     assert!(root.logs(&created.id).out().contains(" /t tmpfs "), "the rest of the request counts");
     let kept = root.inspect(&created.id).host_config;
-    assert_eq!((kept.resources.cpu_percent, kept.resources.cpu_count, kept.resources.disk_quota), (0, 0, 0));
+    assert_eq!((kept.resources.cpu_percent, kept.resources.cpu_count, kept.resources.disk_quota), (0, 0, Some(0)));
     // Every client that has a terminal sends it; dockerd keeps it and says nothing.
     assert_eq!(kept.console_size, [25, 80]);
     assert!(!created.warnings.iter().any(|warning| warning.contains("ConsoleSize")), "{:?}", created.warnings);
@@ -422,16 +422,20 @@ fn kernel_memory_is_limited_or_the_client_is_told() {
     let kept = root.inspect(&created.id).host_config.resources.kernel_memory;
     if created.warnings[0].contains("deprecated") {
         let limit = Cgroups::of(root.pid(&created.id)).read("memory", "memory.kmem.limit_in_bytes", "memory.max");
-        assert_eq!((limit.as_str(), kept), ("16777216", 16 << 20));
+        assert_eq!((limit.as_str(), kept), ("16777216", Some(16 << 20)));
     } else {
         assert!(created.warnings[0].starts_with("Your kernel does not support kernel memory limit"), "{created:?}");
-        assert_eq!(kept, 0);
+        assert_eq!(kept, Some(0));
     }
-    let change = Resources { kernel_memory: 32 << 20, ..Resources::default() };
+    let change = Resources { kernel_memory: Some(32 << 20), ..Resources::default() };
     let update = UpdateContainer { resources: change, ..UpdateContainer::default() };
     let updated = root.engine.container_update(&created.id, &update).expect("update");
     let kept = root.inspect(&created.id).host_config.resources.kernel_memory;
-    assert_eq!((updated.warnings.len(), kept > 0), (1, updated.warnings[0].contains("deprecated")), "{updated:?}");
+    assert_eq!(
+        (updated.warnings.len(), kept > Some(0)),
+        (1, updated.warnings[0].contains("deprecated")),
+        "{updated:?}"
+    );
 }
 
 // field: List.before

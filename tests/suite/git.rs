@@ -110,6 +110,173 @@ fn branches_tags_commits_and_directories() {
     nothing_left(&root);
 }
 
+/// ADD of repositories, over both ways; each refusal says why.
+#[test]
+fn files_of_a_repository_are_added() {
+    let root = Root::new();
+    let repository = Repository::new(&root.dir.join("git"));
+    repository.write("which", "first");
+    repository.write("sub/deep/f", "deep");
+    repository.write("sub/g.md", "words");
+    let first = repository.commit("first");
+    repository.git(&["tag", "-a", "-m", "words", "v1"], b"");
+    repository.write("which", "second");
+    repository.commit("second");
+    repository.push();
+    let (daemon, web) = (Daemon::start(&repository.dir), web(&repository.dir));
+    let over_http = format!("http://{}/x.git", web.host());
+    let build = |lines: &str| {
+        let file = Some(format!("FROM busybox\n{lines}\n"));
+        let how = BuildImage { file, networkmode: "none".into(), ..BuildImage::default() };
+        let mut said = String::new();
+        let mut tell = |message: Progress| {
+            said.push_str(&message.stream);
+            Ok(())
+        };
+        let id = root.engine.image_build(&how, Context::None, &mut tell, Some(&soon()));
+        id.map(|id| (id, said))
+    };
+    let added = |lines: &str| build(lines).unwrap_or_else(|e| panic!("{lines}: {e}")).0;
+    for address in [&daemon.url(), &over_http] {
+        let image = added(&format!(
+            "ARG TAG=v1\nWORKDIR /w\nADD {address} /all/\nADD {address}#$TAG tagged\nADD --chown=3:4 --exclude=**/*.md {address}#{first}:sub /sub"
+        ));
+        let script = "cat /all/which /w/tagged/which /sub/deep/f; find /sub /all -name '*.md' -o -name .git; stat -c '%u:%g %a %Y' /sub/deep/f";
+        assert_eq!(sh(&root, &image, script), "secondfirstdeep/all/sub/g.md\n3:4 644 1700000000", "{address}");
+        added(&format!("ADD --checksum={first} {address}#v1 /x/\nADD --checksum={} {address}#v1 /x/", &first[..7]));
+        added(&format!("ADD --keep-git-dir=false {address} /x"));
+        let image = added(&format!(
+            "ADD {address}?tag=v1&subdir=sub&commit={first} /a/\nADD {address}?branch=trunk#:sub/deep /b/\nADD {address}?ref=v1 /c/"
+        ));
+        assert_eq!(sh(&root, &image, "cat /a/deep/f /b/f /c/which"), "deepdeepfirst", "{address}");
+    }
+    // The cache goes by the files: another commit with the same ones changes nothing, one with others does.
+    let line = format!("ADD {over_http} /x/");
+    let before = added(&line);
+    repository.git(&["commit", "-q", "--allow-empty", "-m", "nothing"], b"");
+    repository.push();
+    let (again, said) = build(&line).expect("the same files");
+    assert!(again == before && said.contains("Using cache"), "{said}");
+    repository.write("which", "third");
+    repository.commit("third");
+    repository.push();
+    assert_eq!(sh(&root, &added(&line), "cat /x/which"), "third");
+
+    let of = |text: &str| format!("ADD failed: the repository {}: {text}", over_http);
+    for (line, kind, why) in [
+        (format!("COPY {over_http} /x/"), ErrorKind::Invalid, "COPY failed: source can't be a git ref for COPY".into()),
+        (
+            format!("ADD --keep-git-dir=true {over_http}?keep-git-dir=0 /x/"),
+            ErrorKind::Invalid,
+            "inconsistent keep-git-dir configuration".into(),
+        ),
+        (
+            format!("ADD --keep-git-dir=false {over_http}?keep-git-dir=1 /x/"),
+            ErrorKind::Invalid,
+            "inconsistent keep-git-dir configuration".into(),
+        ),
+        (
+            format!("ADD --checksum={first} {over_http}?commit={} /x/", &first[..8]),
+            ErrorKind::Invalid,
+            "checksum mismatch".into(),
+        ),
+        (format!("ADD {over_http}?commit={} /x/", "a".repeat(8)), ErrorKind::Invalid, "the commit is ".into()),
+        (
+            format!("ADD --checksum={} {over_http} /x/", "a".repeat(40)),
+            ErrorKind::Invalid,
+            of("--checksum: the commit is "),
+        ),
+        (
+            format!("ADD --checksum=sha256:00 {over_http} /x/"),
+            ErrorKind::Invalid,
+            of("--checksum: \"sha256:00\" is not the id of a commit"),
+        ),
+        (
+            format!("ADD --checksum={} {over_http}#v1 /x/", &first[..6]),
+            ErrorKind::Invalid,
+            of(&format!("--checksum: {} is too short: it takes at least 7 digits", &first[..6])),
+        ),
+        (format!("ADD {over_http}#none /x/"), ErrorKind::Invalid, of("it has no branch or tag none")),
+        (format!("ADD {over_http}#v1:none /x/"), ErrorKind::Invalid, of("\"none\": the commit has no directory")),
+        (format!("ADD {over_http}?token=v1 /x/"), ErrorKind::Invalid, "unexpected query \"token\"".into()),
+        (format!("ADD {over_http}?branch=v1 /x/"), ErrorKind::Invalid, "it has no branch or tag refs/heads/v1".into()),
+        (
+            format!("ADD {} /x/", over_http.replace("x.git", "none.git")),
+            ErrorKind::Invalid,
+            "no such repository".into(),
+        ),
+        (
+            "ADD git@127.0.0.1:x /x/".into(),
+            ErrorKind::Unsupported,
+            "the repository git@127.0.0.1:x: this engine has no ssh".into(),
+        ),
+    ] {
+        fails(build(&line), kind, &why);
+    }
+    nothing_left(&root);
+}
+
+/// git reads what `--keep-git-dir` leaves: the commit, its files without a change, and no history.
+#[test]
+fn git_reads_the_directory_that_an_add_keeps() {
+    let root = Root::new();
+    let repository = Repository::new(&root.dir.join("git"));
+    repository.write("which", "first");
+    repository.commit("first");
+    repository.write("run", "#!/bin/sh\n");
+    let work = repository.dir.join("work");
+    let set = std::os::unix::fs::PermissionsExt::from_mode;
+    std::fs::set_permissions(work.join("run"), set(0o755)).expect("set a mode");
+    std::os::unix::fs::symlink("which", work.join("link")).expect("a link");
+    for path in ["sub", "sub-", "sub0", "sub/deep/f"].map(|path| format!("{path}/{}", "n".repeat(60))) {
+        repository.write(&path, path.repeat(100));
+    }
+    repository
+        .write("noise", (0..300_000u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect::<Vec<u8>>());
+    let second = repository.commit("second");
+    repository.git(&["tag", "-a", "-m", "words", "v2"], b"");
+    repository.push();
+    let (daemon, web) = (Daemon::start(&repository.dir), web(&repository.dir));
+    let (daemon, web) = (daemon.url(), format!("http://{}/x.git", web.host()));
+    let file = format!(
+        "FROM busybox\nADD --keep-git-dir=true {daemon} /a/\nADD {web}?keep-git-dir#v2 /b/\nADD --keep-git-dir=true {web}#:sub /c/\n"
+    );
+    let how = BuildImage { file: Some(file), networkmode: "none".into(), ..BuildImage::default() };
+    let id = root.engine.image_build(&how, Context::None, &mut |_| Ok(()), Some(&soon())).expect("build");
+    assert_eq!(sh(&root, &id, "test ! -e /c/.git; ls /c | wc -l"), "2");
+    let mut asked = host(json!({ "NetworkMode": "none" }));
+    asked["Image"] = json!(id);
+    let running = root.sleeper_with("git", asked);
+    for (dir, remote, reference) in [("a", &daemon, "refs/heads/trunk commit"), ("b", &web, "refs/tags/v2 tag")] {
+        let place = root.dir.join(dir).display().to_string();
+        let from = format!("/proc/{}/root/{dir}", root.pid(&running));
+        let copied = std::process::Command::new("cp").args(["-a", &from, &place]).status().expect("run cp");
+        assert!(copied.success(), "{from}");
+        let git = |words: &[&str]| {
+            let done = std::process::Command::new("git").args(["-C", &place]).args(words).output().expect("run git");
+            let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+            assert!(done.status.success(), "{words:?}: {err}");
+            out.trim().to_owned()
+        };
+        assert_eq!(git(&["rev-parse", "HEAD"]), second);
+        assert_eq!(git(&["log", "--format=%s"]), "second");
+        assert_eq!(git(&["status", "--porcelain"]), "", "{dir}");
+        assert_eq!(git(&["rev-parse", "--is-shallow-repository"]), "true");
+        assert_eq!(git(&["config", "remote.origin.url"]), *remote);
+        assert_eq!(git(&["for-each-ref", "--format=%(refname) %(objecttype)"]), reference);
+        if dir == "b" {
+            assert_eq!(git(&["describe"]), "v2");
+        }
+        git(&["fsck", "--strict"]);
+        assert_eq!(git(&["ls-files"]).lines().count(), 8);
+        std::fs::write(format!("{place}/which"), "other").expect("write");
+        assert_eq!(git(&["status", "--porcelain"]), "M which");
+    }
+    root.engine.container_kill(&running, None, None).expect("kill");
+    root.wait(&running);
+    nothing_left(&root);
+}
+
 /// Modes, links, long names, and contents of every size, out of packs whose objects are differences to each other.
 #[test]
 fn files_come_as_they_were_committed() {

@@ -15,9 +15,14 @@ pub const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: tcp\r\n";
 
 /// Sends a request; returns the connection behind the answer's head, and the status line.
 pub fn ask(served: &Served, method: &str, path: &str, fields: &str, body: &str) -> (UnixStream, String) {
+    ask_with_version(served, method, &format!("/v1.24{path}"), fields, body)
+}
+
+/// Like [`ask`], with the version in the path.
+fn ask_with_version(served: &Served, method: &str, path: &str, fields: &str, body: &str) -> (UnixStream, String) {
     let mut stream = UnixStream::connect(&served.socket).expect("connect");
     stream.set_read_timeout(Some(SOON)).expect("set a time-out");
-    let head = format!("{method} /v1.24{path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{fields}");
+    let head = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{fields}");
     let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
     stream.write_all(request.as_bytes()).expect("send the request");
     let line = head_of(&mut stream);
@@ -489,12 +494,60 @@ fn heard(stream: &mut UnixStream) -> (u8, Vec<u8>) {
     (head[0] & 0x0f, data)
 }
 
+const WEBSOCKET: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+                         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+
+/// Reads the messages of a websocket up to its end.
+fn heard_in_all(stream: &mut UnixStream) -> Vec<u8> {
+    let mut text = Vec::new();
+    loop {
+        match heard(stream) {
+            (1 | 2, data) => text.extend(data),
+            (8, _) => return text,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// dockerd attaches all three streams from 1.25 to 1.41, whatever the request names. The specification of the versions before,
+/// and the description of 1.42 and later, have the streams that the request names.
+#[test]
+fn the_streams_of_a_websocket_are_those_of_the_version() {
+    let served = Served::new();
+    let script = "echo out; echo err >&2; read line; echo got $line; echo bad >&2";
+    for (version, all) in [("1.24", false), ("1.25", true), ("1.41", true), ("1.42", false), ("1.54", false)] {
+        let name = format!("web{}", &version[2..]);
+        let asked = body(&["sh", "-c", script], json!({ "OpenStdin": true, "StdinOnce": true, "AttachStdin": true }));
+        whole(&served, "POST", &format!("/containers/create?name={name}"), &asked);
+        whole(&served, "POST", &format!("/containers/{name}/start"), &Value::Null);
+        served.root.wait_for("its first lines", || {
+            let log = served.root.logs(&name);
+            log.out() == "out" && log.err() == "err"
+        });
+        // The request names one stream, and not the input.
+        let path = format!("/v{version}/containers/{name}/attach/ws?stream=1&logs=1&stderr=1");
+        let (mut stream, _) = ask_with_version(&served, "GET", &path, WEBSOCKET, "");
+        stream.write_all(&message(2, b"it\n")).expect("type");
+        if !all {
+            // The input is not this client's: another one types.
+            let (mut other, _) =
+                ask(&served, "GET", &format!("/containers/{name}/attach/ws?stream=1&stdin=1"), WEBSOCKET, "");
+            other.write_all(&message(2, b"other\n")).expect("type");
+            heard_in_all(&mut other);
+        }
+        let mut lines: Vec<String> =
+            String::from_utf8(heard_in_all(&mut stream)).expect("text").lines().map(str::to_owned).collect();
+        lines.sort();
+        let expected: &[&str] = if all { &["bad", "err", "got it", "out"] } else { &["bad", "err"] };
+        assert_eq!(lines, expected, "{version}");
+        served.root.wait(&name);
+    }
+}
+
 // operation: GET /containers/{name}/attach/ws
 // parameter: GET /containers/{name}/attach/ws: detachKeys logs stderr stdin stdout stream
 #[test]
 fn attached_over_a_websocket() {
-    const WEBSOCKET: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
-                             Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
     let served = Served::new();
     let script = "echo ready; read line; echo got $line; echo bad >&2; read line; exit 4";
     let mut asked = body(&["sh", "-c", script], json!({ "OpenStdin": true, "StdinOnce": true }));

@@ -361,5 +361,6 @@ fn single_samples() {
 
 fn zero() -> ContainerStats {
     let never = || "0001-01-01T00:00:00Z".to_owned();
-    ContainerStats { read: never(), preread: never(), ..ContainerStats::default() }
+    let os_type = "linux".to_owned();
+    ContainerStats { read: never(), preread: never(), os_type, ..ContainerStats::default() }
 }

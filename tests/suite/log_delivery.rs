@@ -2,26 +2,26 @@
 
 use crate::support::*;
 use coracle::model::*;
-use coracle::{Engine, ErrorKind, Options};
+use coracle::{Engine, ErrorKind, Options, ShipLogs};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// An engine that delivers, with the busybox image.
 fn shipping() -> Root {
-    let root = Root::with(|options: &mut Options| options.ship_logs = true);
+    let root = Root::with(|options: &mut Options| options.ship_logs = ShipLogs::Thread);
     root.load(&busybox_archive());
     root
 }
 
-fn logged(kind: &str, options: &Value) -> Value {
+pub(crate) fn logged(kind: &str, options: &Value) -> Value {
     json!({ "HostConfig": { "LogConfig": { "Type": kind, "Config": options } } })
 }
 
 /// A rsyslogd, or a fluent server, that writes what it gets into a file. It ends with the test.
-struct Receiver {
-    dir: PathBuf,
-    port: u16,
+pub(crate) struct Receiver {
+    pub(crate) dir: PathBuf,
+    pub(crate) port: u16,
     program: Option<Child>,
 }
 
@@ -33,14 +33,14 @@ impl Drop for Receiver {
 }
 
 impl Receiver {
-    fn new() -> Receiver {
+    pub(crate) fn new() -> Receiver {
         let dir = temp_dir();
         std::fs::create_dir_all(&dir).expect("a directory");
         let bound = std::net::TcpListener::bind("127.0.0.1:0").and_then(|bound| bound.local_addr());
         Receiver { dir, port: bound.expect("a free port").port(), program: None }
     }
 
-    fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         if let Some(mut program) = self.program.take() {
             let _ = program.kill();
             let _ = program.wait();
@@ -53,7 +53,7 @@ impl Receiver {
         wait_for("the receiver", || std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok());
     }
 
-    fn rsyslog(&mut self) {
+    pub(crate) fn rsyslog(&mut self) {
         let at = self.dir.display();
         let text = format!(
             "global(workDirectory=\"{at}\")\nmodule(load=\"imtcp\")\n\
@@ -79,17 +79,17 @@ impl Receiver {
         self.run(Command::new("node").args(["-e", script, &port]).arg(out).env("NODE_PATH", modules));
     }
 
-    fn out(&self) -> String {
+    pub(crate) fn out(&self) -> String {
         std::fs::read(self.dir.join("out")).map(|text| String::from_utf8_lossy(&text).into_owned()).unwrap_or_default()
     }
 }
 
 /// How far the delivery of a container's log is.
-fn delivery(root: &Root, id: &str) -> LogDelivery {
+pub(crate) fn delivery(root: &Root, id: &str) -> LogDelivery {
     root.inspect(id).state.log_delivery.expect("State.LogDelivery")
 }
 
-fn await_delivery(root: &Root, id: &str) -> LogDelivery {
+pub(crate) fn await_delivery(root: &Root, id: &str) -> LogDelivery {
     root.wait_for("the delivery", || delivery(root, id).owed.lines == 0);
     delivery(root, id)
 }
@@ -117,6 +117,39 @@ fn lines_reach_syslog_and_can_be_read_here() {
     assert!(out.contains("131|web[") && out.contains("| problem"));
     let here = root.logs(&id);
     assert_eq!((here.stdout.split(|byte| *byte == b'\n').count() - 1, here.stderr), (500, b"problem\n".to_vec()));
+}
+
+#[test]
+fn info_has_the_sums_of_each_driver_and_every_line_counts_once() {
+    let (root, mut receiver) = (shipping(), Receiver::new());
+    receiver.rsyslog();
+    assert_eq!(root.engine.info().expect("info")["LogDelivery"], json!({ "Drivers": {}, "Dropped": 0 }));
+    let run = |name: &str, kind: &str, options: Value| {
+        let words = ["sh", "-c", "seq 1 40; echo; echo; echo end"];
+        let id = root.create(name, body(&words, logged(kind, &options)));
+        root.start(&id);
+        root.wait(&id);
+        id
+    };
+    let tcp = format!("tcp://127.0.0.1:{}", receiver.port);
+    let stream = ["one", "two"].map(|name| run(name, "syslog", json!({ "syslog-address": tcp })));
+    let owed = run("three", "syslog", json!({ "syslog-address": "tcp://127.0.0.1:1" }));
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let udp = format!("udp://{}", socket.local_addr().expect("an address"));
+    let datagrams = run("four", "gelf", json!({ "gelf-address": udp }));
+    for id in &stream {
+        let all = await_delivery(&root, id);
+        assert_eq!((all.delivered, all.sent, all.left_out, all.lost), (43, 0, 0, 0));
+    }
+    let all = await_delivery(&root, &datagrams);
+    assert_eq!((all.delivered, all.sent, all.left_out, all.lost), (0, 41, 2, 0));
+    assert_eq!(delivery(&root, &owed).owed.lines, 43);
+    let sums = &root.engine.info().expect("info")["LogDelivery"]["Drivers"];
+    let of = |driver: &str, keys: &[&str]| keys.iter().map(|key| sums[driver][key].as_u64()).collect::<Vec<_>>();
+    let keys = ["Logs", "Delivered", "Sent", "LeftOut", "Lost"];
+    assert_eq!(of("syslog", &keys), [3, 86, 0, 0, 0].map(Some));
+    assert_eq!((&sums["syslog"]["Owed"]["Lines"], &sums["gelf"]["Owed"]["Lines"]), (&json!(43), &json!(0)));
+    assert_eq!(of("gelf", &keys), [1, 0, 41, 2, 0].map(Some));
 }
 
 #[test]
@@ -166,6 +199,70 @@ fn an_absent_receiver_holds_up_nothing_and_gets_all_later() {
     root.wait_for("the end of the delivery", || !outbox(&root, &id).exists());
 }
 
+/// A container whose spool takes some 40 KB, with more lines than that for a receiver that is not there. `mode`: as the
+/// option.
+fn overflowing(root: &Root, receiver: &Receiver, mode: &str) -> String {
+    let address = format!("tcp://127.0.0.1:{}", receiver.port);
+    let options = json!({ "syslog-address": address, "mode": mode, "cache-max-size": "20k", "cache-max-file": "2",
+        "cache-compress": "false" });
+    let script = "trap 'exit 7' TERM; i=0; while [ $i -lt 30000 ]; do i=$((i+1)); echo line $i; done";
+    let id = root.create("", body(&["sh", "-c", script], logged("syslog", &options)));
+    root.start(&id);
+    id
+}
+
+/// The bytes of the files of a container's log.
+fn spooled(root: &Root, id: &str) -> u64 {
+    let dir = std::fs::read_dir(root.dir.join("root/containers").join(id)).expect("list");
+    let files = dir.flatten().filter(|entry| entry.file_name().to_string_lossy().contains(".log"));
+    files.map(|entry| entry.metadata().map_or(0, |found| found.len())).sum()
+}
+
+#[test]
+fn a_full_spool_waits_for_its_delivery_and_loses_nothing() {
+    let (root, mut receiver) = (shipping(), Receiver::new());
+    let id = overflowing(&root, &receiver, "blocking");
+    root.wait_for("the failure", || !delivery(&root, &id).last_error.is_empty());
+    // The process waits in a write: neither its output nor the spool grows any more.
+    let mut before = 0;
+    root.wait_for("the spool to be full", || {
+        let now = delivery(&root, &id).owed.lines;
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        std::mem::replace(&mut before, now) == now && now > 0
+    });
+    let held = delivery(&root, &id);
+    assert_eq!((root.status(&id).as_str(), held.lost, held.delivered), ("running", 0, 0));
+    assert!(held.owed.lines < 30_000 && spooled(&root, &id) < 400_000, "{held:?} {}", spooled(&root, &id));
+    // A second container waits, too, and ends by a signal.
+    let other = overflowing(&root, &receiver, "blocking");
+    root.wait_for("its lines", || delivery(&root, &other).owed.lines > 300);
+    root.engine.container_stop(&other, Some(100), Some(&soon())).expect("stop");
+    assert!([7, 137].contains(&root.inspect(&other).state.exit_code));
+    root.engine.container_remove(&other, RemoveContainer::default(), Some(&soon())).expect("remove");
+    receiver.rsyslog();
+    assert_eq!(root.wait(&id), 0);
+    let all = await_delivery(&root, &id);
+    assert_eq!((all.delivered, all.lost), (30_000, 0));
+    let tag = format!("{}[", &id[..12]);
+    let lines = || receiver.out().lines().filter(|line| line.contains(&tag)).map(str::to_owned).collect::<Vec<_>>();
+    root.wait_for("the lines", || lines().len() >= 30_000);
+    for (at, line) in lines().iter().enumerate() {
+        assert!(line.ends_with(&format!(" line {}", at + 1)), "{at}: {line}");
+    }
+}
+
+#[test]
+fn a_full_spool_of_the_other_mode_counts_what_gave_way() {
+    let (root, mut receiver) = (shipping(), Receiver::new());
+    let id = overflowing(&root, &receiver, "non-blocking");
+    assert_eq!(root.wait(&id), 0);
+    receiver.rsyslog();
+    let all = await_delivery(&root, &id);
+    assert!(all.lost > 0 && all.lost + all.delivered == 30_000, "{all:?}");
+    let count = || u64::try_from(receiver.out().lines().count()).expect("a number");
+    root.wait_for("the lines", || count() == all.delivered);
+}
+
 fn outbox(root: &Root, id: &str) -> PathBuf {
     root.dir.join("root/outbox").join(id)
 }
@@ -181,7 +278,7 @@ fn another_program_s_container_is_delivered_once_a_program_delivers() {
     assert_eq!(delivery(&root, &id).owed.lines, 300);
     for _ in 0..2 {
         let mut options = options_at(&root.dir);
-        options.ship_logs = true;
+        options.ship_logs = ShipLogs::Thread;
         let engine = Engine::open_with(options).expect("open the root again");
         assert_eq!(await_delivery(&root, &id).delivered, 300);
         drop(engine);
@@ -200,7 +297,11 @@ fn wrong_options_of_drivers_are_refused_at_create() {
         ("gelf", json!({}), "gelf-address is a required parameter"),
         ("fluentd", json!({ "mode": "fast" }), "logger: logging mode not supported: fast"),
         ("journald", json!({ "path": "x" }), "unknown log opt 'path' for journald log driver"),
-        ("etwlogs", json!({}), "etwlogs"),
+        ("splunk", json!({ "splunk-url": "http://a" }), "splunk: splunk-token is expected"),
+        ("awslogs", json!({ "awslogs-region": "a" }), "must specify a value for log opt 'awslogs-group'"),
+        ("gcplogs", json!({ "tag": "x" }), "\"tag\" is not a valid option for the gcplogs driver"),
+        ("otlp", json!({ "otlp-compression": "zstd" }), "otlp-compression should be gzip or none, got zstd"),
+        ("etwlogs", json!({}), "logger: no log driver named 'etwlogs' is registered"),
     ] {
         let refused = root.try_create("", body(&["true"], logged(kind, &options))).expect_err(kind);
         assert!(refused.message().contains(text), "{kind}: {refused}");

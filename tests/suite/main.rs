@@ -4,11 +4,16 @@
 #[allow(dead_code)]
 mod support;
 
+mod api_described;
+mod api_later_versions;
 mod api_versions;
 mod apparmor;
 mod archive;
+mod authorization;
 mod auto_remove;
 mod build;
+mod build_mounts;
+mod build_stages;
 mod cdi;
 mod check;
 mod cli;
@@ -34,6 +39,7 @@ mod git;
 mod git_tls;
 mod health;
 mod http;
+mod image_mounts;
 mod images;
 mod import_docker;
 mod isolation;
@@ -42,7 +48,10 @@ mod leases;
 mod lifecycle;
 mod limits;
 mod log_delivery;
+mod log_plugin;
+mod log_program;
 mod logs;
+mod managed_plugin;
 mod memory;
 mod monitor;
 mod monitor_faults;
@@ -75,6 +84,7 @@ mod roots_copy;
 mod roots_engines;
 mod selinux;
 mod serve;
+mod session_end;
 mod specification;
 mod state_table;
 mod store;
@@ -83,6 +93,7 @@ mod store_disk_full;
 mod userns;
 mod versions;
 mod volume_parts;
+mod volume_plugin;
 mod volumes;
 
 /// The attacks have a canary of the host beside each root (`tests/attacks/canary.rs`); these tests have none.

@@ -314,7 +314,7 @@ fn policies_logs_and_a_killed_monitor() {
 fn age_schema(root: &Root) {
     let store = rusqlite::Connection::open(root.dir.join("root/coracle.db")).expect("the store");
     store.busy_timeout(std::time::Duration::from_secs(10)).expect("patience");
-    let back = "DROP INDEX containers_auto_removed; DROP TABLE removals; DROP TABLE levels; PRAGMA user_version = 8;";
+    let back = "DROP INDEX containers_auto_removed; DROP TABLE removals; DROP TABLE levels; DROP TABLE plugins; PRAGMA user_version = 8;";
     store.execute_batch(back).expect("make it older");
 }
 

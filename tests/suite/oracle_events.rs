@@ -2,11 +2,11 @@
 //! attributes.
 
 use crate::docker_cli::Served;
-use crate::oracle::{call, call_bytes, document, text};
+use crate::oracle::{call, call_at, call_bytes, document, text};
 use crate::support::dockerd::Dockerd;
 use crate::support::*;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -203,6 +203,15 @@ impl Side<'_> {
         self.step("end");
     }
 
+    /// The scopes of all events, as a version of the API shows them.
+    fn scopes(&self, version: &str) -> BTreeSet<String> {
+        let (first, last) = (self.steps[0].1.as_secs(), self.steps[self.steps.len() - 1].1.as_secs());
+        let path = format!("/events?since={first}&until={last}");
+        let (_, answer) = call_at(self.socket, version, "GET", &path, &[]);
+        let scope = |line: &str| document(line.as_bytes()).get("scope").map_or("none".into(), text);
+        String::from_utf8_lossy(&answer).lines().map(scope).collect()
+    }
+
     /// The events of each operation, one line each.
     fn events_of_steps(&self) -> BTreeMap<&'static str, Vec<String>> {
         let answer = self.events(self.steps[0].1, self.steps[self.steps.len() - 1].1);
@@ -261,12 +270,15 @@ fn events_are_told_as_dockerd_tells_them() {
             scope.spawn(move || {
                 let mut side = Side { socket, steps: Vec::new() };
                 side.do_all();
-                (side.events_of_steps(), side.steps)
+                let scopes = ["1.30", "1.41"].map(|version| side.scopes(version));
+                ((side.events_of_steps(), scopes), side.steps)
             })
         });
         sides.map(|side| side.join().expect("one side"))
     });
-    let [(there, steps), (here, _)] = told;
+    let [((there, their_scopes), steps), ((here, scopes), _)] = told;
+    assert_eq!(their_scopes[0], BTreeSet::from(["local".to_owned()]));
+    assert_eq!(scopes, their_scopes);
     assert!(steps.len() > 30 && there.len() > 25, "{} operations, events of {}", steps.len(), there.len());
     let mut wrong = Vec::new();
     for (step, _) in steps {

@@ -140,6 +140,18 @@ fn a_policy_that_ends_lets_go_of_what_was_its_own() {
 /// The machine goes down: monitors and containers are gone at once, the run directory is empty, and what is left in the
 /// root is of another boot. Answers the engine of the first opener.
 pub(crate) fn reboot(root: &mut Root, restart_containers: bool) {
+    go_down(root);
+    root.engine = open_after_boot(root, restart_containers).expect("open after the boot");
+}
+
+fn open_after_boot(root: &Root, restart_containers: bool) -> coracle::Result<Engine> {
+    let mut options = options_at(&root.dir);
+    options.restart_containers = restart_containers;
+    Engine::open_with(options)
+}
+
+/// The machine goes down. The engine of the root is of no use any more.
+fn go_down(root: &Root) {
     let all = root.engine.container_list(&ListContainers::default()).expect("list");
     let pids: Vec<i32> = all.iter().map(|c| root.inspect(&c.id).state.pid).filter(|&pid| pid > 0).collect();
     for container in &all {
@@ -149,8 +161,13 @@ pub(crate) fn reboot(root: &mut Root, restart_containers: bool) {
         pids.iter().all(|pid| !std::path::Path::new(&format!("/proc/{pid}")).exists())
     });
     std::fs::remove_dir_all(root.dir.join("run")).expect("empty the run directory");
-    of_an_earlier_boot(&root.dir.join("root"));
-    let states = root.dir.join("root/states");
+    before_a_boot(&root.dir.join("root"));
+}
+
+/// Makes a root say that its containers ran before the machine went down.
+pub(crate) fn before_a_boot(root: &std::path::Path) {
+    of_an_earlier_boot(root);
+    let states = root.join("states");
     let mut bytes = std::fs::read(&states).expect("the states");
     for record in bytes.as_chunks_mut::<STATE_LEN>().0 {
         if let Some(state) = State::from_bytes(record) {
@@ -158,9 +175,6 @@ pub(crate) fn reboot(root: &mut Root, restart_containers: bool) {
         }
     }
     std::fs::write(&states, bytes).expect("write the states");
-    let mut options = options_at(&root.dir);
-    options.restart_containers = restart_containers;
-    root.engine = Engine::open_with(options).expect("open after the boot");
 }
 
 /// Containers of each policy: running, and (`-stopped`) stopped by hand, and ended by themselves.
@@ -218,4 +232,23 @@ fn a_looker_after_a_boot_starts_nothing_and_spoils_nothing() {
     options.restart_containers = true;
     root.engine = Engine::open_with(options).expect("open");
     assert_eq!(running(&root), ["always", "always-stopped", "no-stopped", "unless-stopped"]);
+}
+
+#[test]
+fn an_open_that_fails_leaves_the_starts_after_a_boot_to_the_next_one() {
+    let mut root = Root::new();
+    one_of_each(&root);
+    go_down(&root);
+    // The directory of a plugin that is gone cannot be removed: a directory is in the place of its lock.
+    let (left, lock) = ("root/plugins/0123456789abcdef", "run/plugins/0123456789abcdef.lock");
+    [left, lock].iter().for_each(|dir| std::fs::create_dir_all(root.dir.join(dir)).expect("a directory"));
+    let failed = open_after_boot(&root, true);
+    fails(failed.map(drop), coracle::ErrorKind::Io, "0123456789abcdef.lock");
+    std::fs::remove_dir(root.dir.join(lock)).expect("remove");
+    root.engine = open_after_boot(&root, true).expect("open");
+    assert_eq!(running(&root), ["always", "always-stopped", "on-failure", "unless-stopped"]);
+    // Once for each boot.
+    root.engine.container_stop("always", Some(5000), Some(&soon())).expect("stop");
+    drop(open_after_boot(&root, true).expect("open once more"));
+    assert_eq!(running(&root), ["always-stopped", "on-failure", "unless-stopped"]);
 }

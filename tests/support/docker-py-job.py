@@ -11,7 +11,7 @@ from docker.utils.socket import frames_iter
 
 socket, version, archive = sys.argv[1:]
 client = docker.DockerClient(base_url="unix://" + socket, version=version, timeout=60)
-assert client.ping() and client.version()["ApiVersion"] == "1.44" and client.info()["Images"] >= 0
+assert client.ping() and client.version()["ApiVersion"] == "1.54" and client.info()["Images"] >= 0
 with open(archive, "rb") as file:
     client.api.load_image(file)
 image = client.images.get("busybox")

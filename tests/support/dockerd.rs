@@ -8,8 +8,15 @@ pub struct Dockerd(PathBuf);
 
 impl Dockerd {
     pub fn start(dir: &Path) -> Dockerd {
-        let script = super::project().join("bench/dockerd");
-        let out = Command::new(script).arg("start").arg(dir).stdout(Stdio::null()).stderr(Stdio::inherit()).status();
+        Dockerd::start_with(dir, "")
+    }
+
+    /// Starts it with further flags: words with spaces between them.
+    pub fn start_with(dir: &Path, flags: &str) -> Dockerd {
+        let mut script = Command::new(super::project().join("bench/dockerd"));
+        let flags = format!("--bridge none --iptables=false --ip6tables=false {flags}");
+        let script = script.arg("start").arg(dir).env("DOCKERD_FLAGS", flags);
+        let out = script.stdout(Stdio::null()).stderr(Stdio::inherit()).status();
         assert!(out.expect("run bench/dockerd").success(), "dockerd does not start");
         Dockerd(dir.to_owned())
     }

@@ -171,6 +171,55 @@ fn body(answer: &mut impl Read, mut client: &TcpStream, fault: &Fault, over: &At
     }
 }
 
+/// A relay to one port of this machine that does something once, when the first connection has carried so many bytes one
+/// way, and breaks that connection off. Where the moment is told by bytes, no machine is too quick or too busy for it.
+pub struct Tripwire {
+    pub port: u16,
+    over: Arc<AtomicBool>,
+}
+
+impl Tripwire {
+    pub fn start(server: u16, limit: u64, trip: impl FnOnce() + Send + 'static) -> Tripwire {
+        let over = Arc::new(AtomicBool::new(false));
+        let trip: Arc<Mutex<Option<Trip>>> = Arc::new(Mutex::new(Some(Box::new(trip))));
+        let port = listen(over.clone(), move |client| {
+            let trip = trip.clone();
+            std::thread::spawn(move || trip_over(&client, server, limit, &trip));
+        });
+        Tripwire { port, over }
+    }
+
+    pub fn host(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+}
+
+impl Drop for Tripwire {
+    fn drop(&mut self) {
+        end(self.port, &self.over);
+    }
+}
+
+type Trip = Box<dyn FnOnce() + Send>;
+
+fn trip_over(client: &TcpStream, server: u16, limit: u64, trip: &Mutex<Option<Trip>>) {
+    let Ok(upstream) = TcpStream::connect(("127.0.0.1", server)) else { return };
+    let carry = |mut from: &TcpStream, mut to: &TcpStream| {
+        let _ = std::io::copy(&mut from.take(limit), &mut to);
+        let tripped = from.peek(&mut [0]).is_ok_and(|n| n > 0);
+        match trip.lock().expect("the deed").take_if(|_| tripped) {
+            Some(deed) => deed(),
+            None => drop(std::io::copy(&mut from, &mut to)),
+        }
+        let _ = to.shutdown(Shutdown::Both);
+        let _ = from.shutdown(Shutdown::Both);
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| carry(client, &upstream));
+        carry(&upstream, client);
+    });
+}
+
 /// An HTTP proxy that makes tunnels (CONNECT), whatever host is asked for, to one port of this machine.
 pub struct Tunnels {
     pub port: u16,

@@ -11,7 +11,7 @@ pub mod registry;
 pub mod world;
 
 use coracle::model::*;
-use coracle::{Channel, Durability, Engine, EventStream, Io, LogStream, Op, Options, Session, SessionRead};
+use coracle::{Channel, Durability, Engine, EventStream, Io, LogStream, Op, Options, Session, SessionRead, ShipLogs};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -366,6 +366,8 @@ pub fn options_at(dir: &Path) -> Options {
     let mut options = Options::new(dir.join("root"));
     options.run_dir = Some(dir.join("run"));
     options.durability = Durability::Off;
+    // Tests of the delivery say how they want it.
+    options.ship_logs = ShipLogs::None;
     options
 }
 

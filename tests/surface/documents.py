@@ -8,6 +8,7 @@ As errors.py is called. Every schema of the header must have been compared with 
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import time
 from ctypes import c_void_p
@@ -134,9 +135,28 @@ def images(c: c_void_p, image: str) -> None:
     good("coracle_image_remove", c=c, ref="localhost:5000/busybox:1")
     good("coracle_image_remove", c=c, ref="imported", flags=NUMBERS["CORACLE_IMAGE_REMOVE_FORCE"])
     good("coracle_image_prune", c=c, filters_json={"dangling": ["true"]})
+    good("coracle_build_prune", c=c, filters_json={"type": ["exec.cachemount"]})
     good("coracle_engine_disk_usage", c=c, query_json={"type": ["container", "image", "volume"]})
     good("coracle_volume_prune", c=c, filters_json={"all": ["true"], "label!": ["a"]})
     good("coracle_network_prune", c=c, filters_json={"label": {"none": True}})
+
+
+def plugins(c: c_void_p) -> None:
+    env = [{"Name": "A", "Value": "1", "Settable": ["value"]}]
+    config = {"entrypoint": ["/x"], "interface": {"socket": "x.sock", "types": ["docker.authz/1.0"]}, "env": env,
+              "mounts": [{"name": "m", "source": "/tmp", "destination": "/m", "type": "bind", "options": ["rbind"]}],
+              "linux": {"devices": [{"name": "d", "path": "/dev/null"}]}}
+    push = Path(__file__).parent.parent / "support" / "push-plugin.py"
+    subprocess.run([sys.executable, push, "localhost:5000", "my/plugin", "1", json.dumps(config), f"x={__file__}"], check=True)
+    remote, login = "localhost:5000/my/plugin:1", {"username": "u", "password": "p", "serveraddress": "localhost:5000"}
+    needed = json.loads(good("coracle_plugin_privileges", c=c, remote=remote, auth_json=login)["out_json"])
+    body = {"Remote": remote, "Name": "plug", "Privileges": needed, "Auth": login}
+    good("coracle_plugin_pull", c=c, body_json=body)
+    good("coracle_plugin_set", c=c, name="plug", changes_json=["A=2"])
+    good("coracle_plugin_upgrade", c=c, name="plug", body_json={"Remote": remote})
+    good("coracle_plugin_list", c=c, query_json={"filters": {"enabled": ["false"], "capability": ["authz"]}})
+    good("coracle_plugin_inspect", c=c, name="plug")
+    good("coracle_plugin_remove", c=c, name="plug", flags=NUMBERS["CORACLE_PLUGIN_FORCE"])
 
 
 def objects(c: c_void_p) -> None:
@@ -217,6 +237,7 @@ def main() -> int:
     c = c_void_p(opened["out"])
     try:
         image = load(c, IMAGE)
+        plugins(c)
         objects(c)
         containers(c, image)
         images(c, image)

@@ -39,7 +39,7 @@ passed, failures = 0, []
 provoked: set[tuple[str, str]] = set()
 
 #: The area of an error of a function, if its engine names none: its object.
-AREAS = {"lease": "lease", "stream": "stream", "host": "host", "set": "library", "open": "root", "events": "event", "op": "operation", "registry": "registry"}
+AREAS = {"build": "image", "lease": "lease", "stream": "stream", "host": "host", "set": "library", "open": "root", "events": "event", "op": "operation", "registry": "registry"}
 
 
 def area_of(name: str) -> str:
@@ -467,6 +467,9 @@ def images(c: c_void_p, image: str) -> None:
     name = "coracle_image_prune"
     expect("EINVALID", name, c=c, filters_json={"odd": ["x"]})
     ends(name, c=c, filters_json={"label": ["none"]})
+    name = "coracle_build_prune"
+    expect("EINVALID", name, c=c, filters_json={"odd": ["x"]})
+    ends(name, c=c, filters_json={"id": ["none"]})
     name = "coracle_image_load"
     whole = Path(IMAGE).read_bytes()
     expect("EINVALID", name, c=c, tar=source(b"x" * 2048))
@@ -499,10 +502,23 @@ def images(c: c_void_p, image: str) -> None:
     expect("EINVALID", "coracle_image_build_dir", c=c, dirfd=-1)
 
 
+@contextlib.contextmanager
+def refusing_registry() -> Iterator[str]:
+    """Where a registry is that refuses."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Registry) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+
+
 def registries(c: c_void_p, image: str) -> None:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Registry)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    here = f"127.0.0.1:{server.server_port}"
+    with refusing_registry() as here:
+        registries_that_refuse(c, image, here)
+
+
+def registries_that_refuse(c: c_void_p, image: str, here: str) -> None:
     good("coracle_image_tag", c=c, ref=image, new_ref="localhost:5000/busybox:1")
     good("coracle_image_push", c=c, ref="localhost:5000/busybox:1")
     name = "coracle_image_pull"
@@ -536,13 +552,12 @@ def registries(c: c_void_p, image: str) -> None:
     expect("EUNAUTHORIZED", name, c=c, auth_json={"username": "u", "password": "p", "serveraddress": here})
     expect("EINVALID", name, c=c, auth_json={"user": "u"}, detail={"argument": "auth_json", "field": "user"})
     ends(name, c=c, auth_json={"serveraddress": here})
-    server.shutdown()
 
 
 def volumes(c: c_void_p, image: str) -> None:
     name = "coracle_volume_create"
     expect("EINVALID", name, c=c, body_json={"Name": "a/b"})
-    expect("ENOT_FOUND", name, c=c, body_json={"Name": "v", "Driver": "none"})
+    expect("ENOT_FOUND", name, c=c, body_json={"Name": "vol", "Driver": "none"})
     ends(name, c=c)
     expect("EINVALID", "coracle_volume_list", c=c, query_json={"filters": {"odd": ["x"]}})
     expect("ENOT_FOUND", "coracle_volume_inspect", c=c, name="absent")
@@ -555,6 +570,77 @@ def volumes(c: c_void_p, image: str) -> None:
     name = "coracle_volume_prune"
     expect("EINVALID", name, c=c, filters_json={"odd": ["x"]})
     ends(name, c=c, filters_json={"label": ["none"]})
+
+
+def plugins(c: c_void_p) -> None:
+    absent_plugins(c)
+    toy, remote = push_plugin("toy"), "localhost:5000/none"
+    with refusing_registry() as here:
+        for name, given in (("coracle_plugin_privileges", "remote"), ("coracle_plugin_pull", "Remote")):
+            for code, value in (("ENOT_FOUND", remote), ("EINVALID", "UPPER"), ("EUNAUTHORIZED", f"{here}/secret/x")):
+                expect(code, name, c=c, **({given: value} if given == "remote" else {"body_json": {given: value}}))
+    ends("coracle_plugin_privileges", c=c, remote=toy)
+    name = "coracle_plugin_pull"
+    expect("EINVALID", name, c=c, body_json={"Remote": toy, "Privileges": []})
+    with refusing() as made:
+        expect("ECALLBACK", name, c=c, body_json={"Remote": toy}, op=made, detail={"callback": 7})
+    ends(name, c=c, body_json={"Remote": toy})
+    good(name, c=c, body_json={"Remote": toy, "Name": "toy"})
+    expect("EINVALID", name, c=c, body_json={"Remote": toy, "Name": "toy"})
+    there_plugins(c, toy)
+
+
+def absent_plugins(c: c_void_p) -> None:
+    expect("EINVALID", "coracle_plugin_list", c=c, query_json={"filters": {"odd": ["x"]}})
+    expect("ENOT_FOUND", "coracle_plugin_inspect", c=c, name="absent")
+    for name in ("coracle_plugin_disable", "coracle_plugin_remove"):
+        expect("ENOT_FOUND", name, c=c, name="absent")
+        expect("EINVALID", name, c=c, name="absent", flags=2)
+        ends(name, c=c, name="absent")
+    expect("ENOT_FOUND", "coracle_plugin_enable", c=c, name="absent")
+    ends("coracle_plugin_enable", c=c, name="absent")
+    expect("ENOT_FOUND", "coracle_plugin_set", c=c, name="absent", changes_json=[])
+    expect("EINVALID", "coracle_plugin_set", c=c, name="absent", changes_json={})
+    expect("ENOT_FOUND", "coracle_plugin_upgrade", c=c, name="absent", body_json={})
+    expect("EINVALID", "coracle_plugin_upgrade", c=c, name="absent", body_json={"Odd": 1})
+
+
+def there_plugins(c: c_void_p, toy: str) -> None:
+    """The installed plugin "toy": disabled, without a source of its mount, enabled, used."""
+    for name in ("coracle_plugin_upgrade", "coracle_plugin_disable"):
+        ends(name, c=c, name="toy", **({"body_json": {}} if "upgrade" in name else {}))
+    expect("ECONFLICT", "coracle_plugin_disable", c=c, name="toy")
+    expect("EINTERNAL", "coracle_plugin_set", c=c, name="toy", changes_json=["NOPE=1"])
+    expect("ENOT_FOUND", "coracle_plugin_upgrade", c=c, name="toy", body_json={"Remote": "localhost:5000/none"})
+    with refusing_registry() as here:
+        expect("EUNAUTHORIZED", "coracle_plugin_upgrade", c=c, name="toy", body_json={"Remote": f"{here}/secret/x"})
+    with refusing() as made:
+        other = push_plugin("other")
+        expect("ECALLBACK", "coracle_plugin_upgrade", c=c, name="toy", body_json={"Remote": other}, op=made, detail={"callback": 7})
+    expect("EINVALID", "coracle_plugin_enable", c=c, name="toy")
+    good("coracle_plugin_set", c=c, name="toy", changes_json=[f"state.source={WORK}"])
+    good("coracle_plugin_enable", c=c, name="toy", seconds=300)
+    expect("ECONFLICT", "coracle_plugin_enable", c=c, name="toy")
+    expect("ECONFLICT", "coracle_plugin_upgrade", c=c, name="toy", body_json={"Remote": toy})
+    expect("EINTERNAL", "coracle_plugin_set", c=c, name="toy", changes_json=[])
+    expect("ECONFLICT", "coracle_plugin_remove", c=c, name="toy")
+    good("coracle_volume_create", c=c, body_json={"Name": "far", "Driver": "toy"})
+    expect("ECONFLICT", "coracle_plugin_disable", c=c, name="toy")
+    good("coracle_volume_remove", c=c, name="far")
+    good("coracle_plugin_remove", c=c, name="toy", flags=NUMBERS["CORACLE_PLUGIN_FORCE"])
+
+
+def push_plugin(name: str) -> str:
+    """Puts a plugin for volumes with a mount that has no source yet into the registry: its reference."""
+    mount = {"name": "state", "destination": "/state", "type": "bind", "options": ["rbind"], "settable": ["source"]}
+    config = {"description": name, "entrypoint": ["/plugin", "toy", "volume"], "network": {"type": "null"}, "mounts": [mount],
+              "interface": {"socket": "toy.sock", "types": ["docker.volumedriver/1.0"]}, "propagatedMount": "/mnt/volumes",
+              "linux": {"capabilities": ["CAP_SYS_ADMIN"]}}
+    push = Path(__file__).parent.parent / "support" / "push-plugin.py"
+    file = f"plugin={os.environ['CORACLE_TEST_PLUGIN']}"
+    subprocess.run([sys.executable, push, "localhost:5000", f"my/{name}", "1", json.dumps(config), file], check=True)
+    return f"localhost:5000/my/{name}:1"
+
 
 
 def networks(c: c_void_p, image: str) -> None:
@@ -720,6 +806,7 @@ def main() -> int:
         (images, (c, image)),
         (registries, (c, image)),
         (volumes, (c, image)),
+        (plugins, (c,)),
         (networks, (c, image)),
         (system, (c, root)),
         (http_api, (c,)),

@@ -19,6 +19,8 @@ if [ -z "$image" ]; then
 fi
 CORACLE_LIBRARY=$(realpath "$CORACLE_LIBRARY") image=$(realpath "$image")
 cargo run -q -p coracle-header -- --surface >"$CORACLE_SURFACE"
+export CORACLE_TEST_PLUGIN=$work/plugin
+(cd tests/support/plugin && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o "$CORACLE_TEST_PLUGIN" .)
 
 status=0
 # Networks and mounts of a host of their own, with a registry.

@@ -5,7 +5,7 @@ import sys
 import docker
 
 client = docker.DockerClient(base_url=sys.argv[1], timeout=60)
-assert client.api._version == "1.44", client.api._version
+assert client.api._version == "1.54", client.api._version
 container = client.containers.run(
     "busybox", ["sh", "-c", "echo said; sleep 1000"], detach=True, network_mode="none", init=True, nano_cpus=500_000_000,
     labels={"tool": "docker-py"}, name="docker-py")
@@ -19,7 +19,7 @@ container.stop(timeout=0)
 assert container.wait(condition="not-running")["StatusCode"] in (137, 143)
 assert client.containers.run("busybox", ["echo", "gone"], network_mode="none", remove=True) == b"gone\n"
 client.volumes.create("docker-py")
-assert client.df()["Volumes"][0]["UsageData"]["RefCount"] == 0
+assert client.df()["Volumes"][0]["UsageData"]["RefCount"] == 0 and client.df()["VolumeUsage"]["TotalCount"] == 1
 assert client.volumes.prune(filters={"all": True})["VolumesDeleted"] == ["docker-py"]
 assert client.containers.prune(filters={"label": ["tool=docker-py"]})["ContainersDeleted"] == [container.id]
 assert client.networks.prune()["NetworksDeleted"] in (None, [])

@@ -4,7 +4,7 @@ const Docker = require("dockerode");
 
 async function main() {
   const docker = new Docker({ socketPath: process.argv[2] });
-  assert.equal((await docker.version()).ApiVersion, "1.44");
+  assert.equal((await docker.version()).ApiVersion, "1.54");
   const host = { NetworkMode: "none" };
   const container = await docker.createContainer({ Image: "busybox", Cmd: ["sleep", "1000"], HostConfig: host, StopTimeout: 0 });
   await container.start();

@@ -1,5 +1,6 @@
-//! A job by bollard at API 1.24: `bollard-job SOCKET`. It fails at the first answer that bollard cannot read or that is
-//! not what it is to be.
+//! A job by bollard: `bollard-job SOCKET [default|negotiated]`, with API 1.24, with the version that bollard names by itself or
+//! with the one that it negotiates. bollard 0.21.1 drops the version when it joins it to a path, so its requests have none. The
+//! job fails at the first answer that bollard cannot read or that is not what it is to be.
 
 use bollard::exec::{CreateExecOptions, StartExecResults};
 use bollard::models::*;
@@ -94,11 +95,22 @@ async fn long(docker: &Docker) -> Result<()> {
     Ok(())
 }
 
+async fn connect(socket: &str, version: Option<&str>) -> Result<Docker> {
+    let old = ClientVersion { major_version: 1, minor_version: 24 };
+    let docker = |version| Docker::connect_with_unix(socket, 60, version);
+    Ok(match version {
+        None => docker(&old)?,
+        Some("default") => docker(bollard::API_DEFAULT_VERSION)?,
+        Some("negotiated") => docker(bollard::API_DEFAULT_VERSION)?.negotiate_version().await?,
+        Some(other) => return Err(format!("{other} is not default or negotiated").into()),
+    })
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    let socket = std::env::args().nth(1).ok_or("usage: bollard-job SOCKET")?;
-    let docker = Docker::connect_with_unix(&socket, 60, &ClientVersion { major_version: 1, minor_version: 24 })?;
-    assert_eq!(docker.version().await?.api_version.as_deref(), Some("1.44"));
+    let socket = std::env::args().nth(1).ok_or("usage: bollard-job SOCKET [default|negotiated]")?;
+    let docker = connect(&socket, std::env::args().nth(2).as_deref()).await?;
+    assert_eq!(docker.version().await?.min_api_version.as_deref(), Some("1.18"));
     assert_eq!(docker.info().await?.containers, Some(0));
     assert_eq!(docker.list_images(None::<ListImagesOptions>).await?.len(), 1);
     assert_eq!(docker.image_history("busybox").await?.len(), 1);
