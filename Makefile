@@ -4,9 +4,13 @@
 # make torture the long campaigns: crowds, kills, power cuts, fuzz targets (tests/torture has the variables)
 # make test-vm the suite in an emulated machine with cgroup v2 and every privilege; FILTER="module:: ..."
 # make test-clients clients of other makers at busy processors: output that they lose, and 20 times their tests
-# make test-receivers the log drivers at real receivers (part of make test, too), with what they measured
+# make test-receivers the log drivers at real receivers (part of make test, too), with what they measured, each killed CORACLE_FAULTS times (50)
+# make test-plugins plugins of every kind, managed ones beside dockerd's answers, and programs killed while they change one
 # make test-tools the tools of today (docs/tools.md), each installed and run: a life, exec, logs, build, prunes
+# make torture-node   Node's own tests with 10,000 lives of containers in the test of leaks
+# make test-bindings  the scenarios of all bindings by each language, with the table of the functions that each one called; Go's own tests
 # make test-versions the version before and this one on the same roots
+# make test-buildkit the build files of tests/oracle/buildkit through buildkitd and through Coracle
 # make test-oci the validation programs of the OCI runtime tools (a Go module) over the launch path
 # make attacks every defence switched off in turn: its test must turn red (WALLS="name ..." for some)
 # make bench   the table beside crun, runc and dockerd (needs root); BENCH=--quick: fewer rounds
@@ -34,7 +38,7 @@ FILTER ?=
 NAME ?=
 WALLS ?=
 
-.PHONY: all demo test test-one torture test-vm test-clients test-receivers test-tools test-versions test-oci attacks bench guide lint install install-cli clean
+.PHONY: all demo test test-one torture test-vm test-clients test-receivers test-plugins test-tools test-bindings torture-node test-versions test-oci test-buildkit attacks bench guide lint install install-cli clean
 
 all:
 	$(CARGO) build --release --workspace
@@ -65,11 +69,24 @@ test-clients:
 
 test-receivers:
 	tools/setup receivers
-	$(CARGO) test -p coracle-ship --features tls --test receivers -- --nocapture
+	CORACLE_FAULTS=$${CORACLE_FAULTS:-50} $(CARGO) test -p coracle-ship --features tls --test receivers -- --nocapture
+
+test-plugins:
+	tools/setup test
+	$(CARGO) build -p coracle-cli
+	CORACLE_TORTURE=1 $(CARGO) test --test suite -- authorization:: network_plugin:: volume_plugin:: log_plugin:: managed_plugin::
 
 test-tools:
 	tools/setup test
 	tests/tools/run
+
+test-bindings:
+	tools/setup bindings
+	bindings/scenarios/all
+
+torture-node:
+	tools/setup bindings
+	CORACLE_LIVES=10000 bindings/node/tests/run.sh
 
 test-versions:
 	tools/setup test
@@ -78,6 +95,10 @@ test-versions:
 test-oci:
 	tools/setup oci
 	tests/oci/run
+
+test-buildkit:
+	tools/setup buildkit
+	tests/oracle/buildkit/run
 
 attacks:
 	tools/setup test
