@@ -5,7 +5,7 @@ use crate::failure::{Outcome, Step, of_monitor};
 use crate::in_force::InForce;
 use crate::life;
 use crate::monitor::{self, Monitor};
-use crate::ops::{Bad, Note, Plan};
+use crate::ops::{Bad, LogBuffer, Note, Plan};
 use crate::record::RecordFiles;
 use crate::restart::{Policy, Restarts};
 use crate::rotate::Files;
@@ -215,7 +215,12 @@ impl Monitor {
                 self.link.files.wait_for(cursor.cstr());
             }
             worker.outputs.log.set_attributes(note(STRING_LOG_ATTRS).map_or(b"", |text| text.bytes()));
-            worker.outputs.log.file = self.link.files.open()?;
+            let file = self.link.files.open()?;
+            let log = &mut worker.outputs.log;
+            log.file = match plan.find() {
+                Some(LogBuffer { most }) => self.link.buffered.begin(most, (log.room(), log.around()), file)?,
+                None => file,
+            };
         }
         Ok(())
     }
@@ -238,6 +243,7 @@ impl Monitor {
         }
         self.execs.listen(self.epoll);
         self.link.ways.set_epoll(self.epoll);
+        self.link.buffered.set_epoll(self.epoll);
         self.link.ways.open().map_err(of_monitor)?;
         self.network.take_ports(&mut self.supplies.namespaces, &mut self.link);
         sys::epoll_ctl(self.epoll, ADD, self.signals.raw(), EPOLLIN, token(SIGNALS, 0)).map_err(of_monitor)

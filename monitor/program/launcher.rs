@@ -29,6 +29,11 @@ impl Launcher {
         answer.answered().and(if fds[0] >= 0 { Ok(fds[0]) } else { Err(EIO) })
     }
 
+    /// As [`Launcher::notify`], unless that would wait.
+    pub fn try_notify(self, notice: Message) -> Result<()> {
+        sys::send(self.0, &notice.to_bytes()).map(|_| ())
+    }
+
     pub fn notify(self, notice: Message) {
         let _ = sys::send_fds(self.0, &notice.to_bytes(), &[]);
     }

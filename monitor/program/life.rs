@@ -45,7 +45,8 @@ pub fn run(monitor: &mut Monitor) -> ! {
 
 impl Monitor {
     fn wait_ms(&self) -> i32 {
-        let due = [self.restarts.due(), self.health.checks.due(), self.link.life.due(), self.execs.due()];
+        let link = [self.link.life.due(), self.link.buffered.due()];
+        let due = [self.restarts.due(), self.health.checks.due(), self.execs.due()].into_iter().chain(link);
         timers::wait_ms(timers::earliest(due), sys::monotonic())
     }
 
@@ -55,6 +56,7 @@ impl Monitor {
             LISTENER => self.control.accept(),
             CLIENT => self.client_ready(index),
             REQUEST => self.link.request_ready(),
+            WRITER => self.link.buffered.request_ready(&mut self.link.files),
             REPORT => self.exec_report(index),
             OOM => self.check_oom(),
             LEASE => {
@@ -94,8 +96,9 @@ impl Monitor {
 
     /// Notes records of the log that could not be written.
     fn note_lost(&mut self) {
-        if self.link.lost.records() > self.record.state.log_lost {
-            self.record.state.log_lost = self.link.lost.records();
+        let lost = self.link.lost.records().saturating_add(self.link.buffered.lost());
+        if lost > self.record.state.log_lost {
+            self.record.state.log_lost = lost;
             self.record.write(false);
         }
     }
@@ -234,6 +237,9 @@ impl Monitor {
             }
             return;
         }
+        if self.link.buffered.child_ended(pid, status, &mut self.link.files) {
+            return;
+        }
         let (execs, mut around) = self.execs();
         execs.child_ended(pid, code_of(status), &mut around);
         self.check_ended();
@@ -343,6 +349,8 @@ impl Monitor {
         while let Some((pid, status)) = sys::reap() {
             self.child_ended(pid, status);
         }
+        self.link.buffered.give_up();
+        self.note_lost();
         if !has_addresses(self.link.plan()) {
             self.answer_waiters(true);
         }

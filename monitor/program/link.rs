@@ -4,6 +4,7 @@
 //! of the log, a socket in the container's network) always gets one, a notice none. While the launcher waits for an
 //! answer of the worker it grants the worker's requests, so that neither waits for the other.
 
+use crate::buffered::Buffered;
 use crate::fd::{Fd, close_all};
 use crate::inside::Inside;
 use crate::launcher::Launcher;
@@ -29,6 +30,8 @@ pub struct Link {
     pub inside: Inside,
     /// Records of the log that could not be written.
     pub lost: Lost,
+    /// The writer of the log, if the worker is not.
+    pub buffered: Buffered,
     pub life: WorkerLife,
     pub ways: Ways,
     had_clients: bool,
@@ -43,6 +46,7 @@ impl Link {
             Worker::init(&raw mut (*place).worker);
             (&raw mut (*place).files).write(Files::NONE);
             (&raw mut (*place).inside).write(Inside::NONE);
+            Buffered::init(&raw mut (*place).buffered);
         }
     }
 
@@ -65,7 +69,9 @@ impl Link {
         }
         let (orders, requests) = self.ways.of_worker();
         let log = &mut self.worker.outputs.log;
-        if self.worker.flags & FLAG_LOG != 0 && log.file.fd < 0 {
+        if self.buffered.has_ring() {
+            self.buffered.start(&mut self.files, self.worker.run_dir);
+        } else if self.worker.flags & FLAG_LOG != 0 && log.file.fd < 0 {
             log.file = self.files.open()?;
         }
         log.file.launcher = Launcher::new(requests);
@@ -130,8 +136,9 @@ impl Link {
         }
     }
 
-    /// Starts a worker in place of one that died, when that is due.
+    /// Starts a worker or a writer in place of one that died, when that is due.
     pub fn tick(&mut self, now: i64) {
+        self.buffered.tick(&mut self.files, self.worker.run_dir, now);
         if timers::is_due(self.life.due(), now) && self.start().is_err() {
             self.life.failed(now);
         }
@@ -194,7 +201,10 @@ impl Link {
         }
         self.insist(message, fds)?;
         loop {
-            let waiting = self.ways.wait().inspect_err(|_| self.end())?;
+            let waiting = self.ways.wait(self.buffered.socket()).inspect_err(|_| self.end())?;
+            if waiting.of_writer {
+                self.buffered.request_ready(&mut self.files);
+            }
             if waiting.request {
                 self.request_ready();
             }
@@ -213,9 +223,20 @@ impl Link {
 
     /// A request or a notice is there, or the worker is gone.
     pub fn request_ready(&mut self) {
-        let Some(message) = self.ways.receive_request() else { return };
+        if let Some(message) = self.ways.receive_request() {
+            self.grant(message);
+        }
+    }
+
+    fn grant(&mut self, message: Message) {
         let granted = match message.code {
-            ROTATE => self.files.rotate(message.b, message.c),
+            ROTATE => {
+                let next = self.files.rotate(message.b, message.c);
+                if next.is_ok() {
+                    self.files.rotated(message.b, message.c);
+                }
+                next
+            }
             SOCKET => self.inside.socket(message.a != 0, message.b != 0),
             LOST => return self.lost.reported(message.b),
             CLOSED => return self.worker.stdin.close(),
@@ -235,6 +256,7 @@ impl Link {
             let _ = self.command(Message { code: LINGER, b: millis as u64, ..Message::default() }, &[]);
         }
         self.end();
+        self.buffered.end(&mut self.files);
     }
 
     /// Reads and logs all output of the container's processes; one worker may die of that.
@@ -248,5 +270,11 @@ impl Link {
         }
         self.worker.sources.iter_mut().for_each(Fd::close);
         self.worker.stdin.close();
+        if self.buffered.has_ring() {
+            while let Some(message) = self.ways.receive_request() {
+                self.grant(message);
+            }
+            self.buffered.drain(&mut self.files, self.worker.run_dir);
+        }
     }
 }

@@ -5,10 +5,13 @@ use crate::jsonlog::{LINE, Log, Records};
 use crate::launcher::Launcher;
 use crate::lines::newlines;
 use crate::message::{Message, ROTATE};
+use crate::shared::LogRing;
 use crate::sys::{self, *};
 
 pub struct LogFile {
     pub fd: i32,
+    /// Takes the records in place of the file: another process writes them (`writer`).
+    pub ring: Option<LogRing>,
     /// Gives the next file.
     pub launcher: Launcher,
     pub max_size: u64,
@@ -22,7 +25,7 @@ pub struct LogFile {
 
 impl LogFile {
     pub const NONE: LogFile =
-        LogFile { fd: -1, launcher: Launcher::NONE, max_size: 0, size: 0, held: false, records: None };
+        LogFile { fd: -1, ring: None, launcher: Launcher::NONE, max_size: 0, size: 0, held: false, records: None };
 }
 
 impl Records for LogFile {
@@ -32,6 +35,9 @@ impl Records for LogFile {
 
     /// A record that was partly written is cut off again, so that the file has whole records alone.
     fn append(&mut self, data: &[u8]) -> u64 {
+        if let Some(ring) = &self.ring {
+            return ring.append(data);
+        }
         let mut done = 0;
         while done < data.len() {
             match sys::write(self.fd, &data[done..]) {

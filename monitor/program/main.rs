@@ -19,7 +19,8 @@
 //!   (orders about them; `owners`);
 //! - worker: `link` (`message`, `worker_life`, `successors`, `lost`) with `ways` (the sockets between the halves) and
 //!   `inside` (sockets in the container's network), `launcher` (the worker's requests), `outputs` and `inputs`,
-//!   `logfile`, `rotate` and `gzip` (the log: `jsonlog`, `deflate`, and the library `lines`), `dns` and `names`
+//!   `logfile`, `rotate` and `gzip` (the log: `jsonlog`, `deflate`, and the library `lines`), `buffered` and `writer` (a
+//!   log that holds nobody up: `ring`), `dns` and `names`
 //!   (`question`, `framed`, `servers`, `addresses`), `relay` (`passage`), (`open_set`);
 //! - children: `child` (the plan, between clone and exec; `paths`, `devices`, `search`, `fault`), `reports` (`report`),
 //!   (`permits`: whether a seccomp filter allows a call), `foreign_proc` (a procfs of a foreign PID namespace),
@@ -41,6 +42,7 @@ mod addresses;
 #[path = "../src/answers.rs"]
 mod answers;
 mod boot;
+mod buffered;
 mod by_kind;
 #[allow(dead_code)]
 #[path = "../src/call.rs"]
@@ -132,6 +134,8 @@ mod reports;
 #[path = "../src/restart.rs"]
 mod restart;
 mod rights;
+#[path = "../src/ring.rs"]
+mod ring;
 mod rotate;
 #[path = "../src/search.rs"]
 mod search;
@@ -140,6 +144,7 @@ mod serve;
 mod servers;
 #[path = "../src/session.rs"]
 mod session;
+mod shared;
 mod sockets;
 mod streams;
 #[path = "../src/subjects.rs"]
@@ -165,6 +170,7 @@ mod wire;
 mod worker;
 #[path = "../src/worker_life.rs"]
 mod worker_life;
+mod writer;
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo) -> ! {

@@ -330,8 +330,7 @@ impl Outputs {
                 self.log.chunk(index, &buffer[from..to], sys::now());
             }
             if self.log.lost > self.reported {
-                self.reported = self.log.lost;
-                self.launcher.notify(Message { code: LOST, b: self.log.lost, ..Message::default() });
+                self.report_lost(self.log.file.ring.is_none());
             }
         }
         let output = &mut self.outputs[index];
@@ -340,6 +339,18 @@ impl Outputs {
             output.sinks.iter_mut().for_each(|sink| sink.sent = 0);
         }
         self.push(index);
+    }
+
+    /// Tells the launcher how many records are lost. Of a log that holds nobody up, it may hear that later.
+    #[inline(never)]
+    fn report_lost(&mut self, wait: bool) {
+        let notice = Message { code: LOST, b: self.log.lost, ..Message::default() };
+        if wait {
+            self.launcher.notify(notice);
+        } else if self.launcher.try_notify(notice).is_err() {
+            return;
+        }
+        self.reported = self.log.lost;
     }
 
     /// Gives every sink what it takes.
@@ -456,6 +467,9 @@ impl Outputs {
             if self.outputs[index].used && !self.outputs[index].source.is_open() && !self.outputs[index].behind() {
                 self.release(index);
             }
+        }
+        if self.log.lost > self.reported {
+            self.report_lost(true);
         }
     }
 

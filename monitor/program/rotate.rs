@@ -14,15 +14,20 @@ use crate::confine;
 use crate::fd::Fd;
 use crate::filter::COMPRESSOR;
 use crate::gzip;
-use crate::launcher::Launcher;
 use crate::logfile::LogFile;
 use crate::sys::{self, *};
 use crate::text::Writer;
+use crate::ways;
 use crate::wire::{LOG_CURSOR_LEN, LOG_MARK, LOG_MARK_BEFORE, LOG_MARK_LEN, LogMark, delivered_to};
 
 /// Compressing gives way to other work of the machine.
 const NICE: usize = 10;
 const NAME: usize = 256;
+/// The exit codes of a child that begins the next file: it told the writer that there is none, or told it nothing.
+const FAILED: i32 = 1;
+const NOT_ANSWERED: i32 = 2;
+/// The first of them, as the end of a child is reported.
+pub const ROTATION_FAILED: i32 = FAILED << 8;
 /// The ends of file names, after their numbers.
 const FORMS: [&[u8]; 2] = [b"", b".gz"];
 
@@ -67,7 +72,7 @@ impl Files {
             }
         }
         let records = (size == 0).then_some(0);
-        Ok(LogFile { fd, launcher: Launcher::NONE, max_size: self.max_size, size, held: false, records })
+        Ok(LogFile { fd, max_size: self.max_size, size, records, ..LogFile::NONE })
     }
 
     #[inline(never)]
@@ -76,30 +81,23 @@ impl Files {
     }
 
     /// Begins the next file, after one of so many records and bytes. Errors: EAGAIN if the oldest file waits for its
-    /// delivery; otherwise the present file is written further.
+    /// delivery; otherwise the present file is written further. [`Files::rotated`] has to follow.
     #[inline(never)]
-    pub fn rotate(&mut self, records: u64, size: u64) -> Result<i32> {
+    pub fn rotate(&self, records: u64, size: u64) -> Result<i32> {
         if self.is_owed(size) {
             return Err(EAGAIN);
         }
-        let mark = LogMark {
-            generation: self.mark.generation.saturating_add(1),
-            records: self.mark.records.saturating_add(records),
-            bytes: self.mark.bytes.saturating_add(size),
-        };
         let (mut new, mut name) = ([0; NAME], [0; NAME]);
         self.named(&mut new, 0, b".new");
         // A monitor that was killed may have left such a file.
         let _ = sys::unlinkat(self.dir, &new, 0);
         let fd = self.make(&new)?;
         let lock = if self.compress { lock(self.dir) } else { -1 };
-        let _ = set_mark(fd, &mark);
+        let _ = set_mark(fd, &self.mark.after(records, size));
         self.named(&mut name, 0, b"");
         let moved = self.move_up();
         let renamed = moved.and_then(|()| sys::renameat(self.dir, &new, &name));
-        if renamed.is_ok() {
-            self.mark = mark;
-        } else {
+        if renamed.is_err() {
             // The old file keeps its name, and is written further.
             sys::close(fd);
             let _ = sys::unlinkat(self.dir, &new, 0);
@@ -110,11 +108,16 @@ impl Files {
         }
         if lock >= 0 {
             sys::close(lock);
-            if renamed.is_ok() {
-                self.start_compressing();
-            }
         }
         renamed.map(|()| fd)
+    }
+
+    /// Another file than that of so many records and bytes is the present one now.
+    pub fn rotated(&mut self, records: u64, size: u64) {
+        self.mark = self.mark.after(records, size);
+        if self.compress {
+            self.start_compressing();
+        }
     }
 
     /// Whether the file that a rotation removes is not delivered yet. `size`: that of the present file, which is the one if
@@ -279,6 +282,43 @@ impl Files {
         sys::unlinkat(self.dir, &plain, 0)?;
         Ok(true)
     }
+}
+
+/// Opens the file that is being written, in place of a writer that died.
+pub fn reopen(files: &mut Files) -> Result<LogFile> {
+    take_mark(files);
+    files.open()
+}
+
+/// Takes the mark of the present file: a child that was killed may have begun the file without telling anybody.
+fn take_mark(files: &mut Files) {
+    let present = sys::openat(files.dir, files.name, O_RDONLY | O_NOFOLLOW, 0).map(Fd::new);
+    if let Some(mark) = present.ok().and_then(|file| read_mark(file.raw())) {
+        files.mark = mark;
+    }
+}
+
+/// Begins the next file in a child, which answers the request at this socket itself: the disk holds up the child
+/// alone. Answers the child's pid; it ends with 0 if there is a next file.
+pub fn rotate_apart(files: &mut Files, records: u64, size: u64, socket: i32) -> Result<i32> {
+    let (pid, pidfd) = sys::fork(0, None)?;
+    if pid == 0 {
+        // The child may outlive this process, whose lock and streams it closes.
+        let kept = sys::dup_to(files.dir, 0).and_then(|()| sys::dup_to(socket, 1));
+        if kept.and_then(|()| sys::close_range(2, u32::MAX, 0)).is_err() {
+            sys::exit(NOT_ANSWERED);
+        }
+        files.dir = 0;
+        take_mark(files);
+        let next = files.rotate(records, size);
+        sys::exit(match ways::answer(1, next) {
+            Ok(()) if next.is_ok() => 0,
+            Ok(()) => FAILED,
+            Err(_) => NOT_ANSWERED,
+        });
+    }
+    sys::close(pidfd);
+    Ok(pid)
 }
 
 /// Compresses in a process of its own, because the container wrote the file.

@@ -571,8 +571,8 @@ pub fn limit_sends(fd: i32, seconds: i64) {
     let _ = sys!(SETSOCKOPT, fd, SOL_SOCKET, SO_SNDTIMEO, &raw const limit, size_of_val(&limit));
 }
 
-/// Waits until one of two descriptors can be read or has ended: which can.
-pub fn either(first: i32, second: i32, seconds: i64) -> Result<[bool; 2]> {
+/// Waits until one of some descriptors can be read or has ended: which can. A number below 0 stands for none.
+pub fn any_of<const N: usize>(fds: [i32; N], seconds: i64) -> Result<[bool; N]> {
     #[repr(C)]
     struct Poll {
         fd: i32,
@@ -580,11 +580,11 @@ pub fn either(first: i32, second: i32, seconds: i64) -> Result<[bool; 2]> {
         got: i16,
     }
     const POLLIN: i16 = 1;
-    let mut polls = [first, second].map(|fd| Poll { fd, events: POLLIN, got: 0 });
+    let mut polls = fds.map(|fd| Poll { fd, events: POLLIN, got: 0 });
     let limit = Timespec { seconds, nanos: 0 };
     match sys!(PPOLL, polls.as_mut_ptr(), polls.len(), &raw const limit, 0, 8)? {
         0 => Err(EAGAIN),
-        _ => Ok([polls[0].got != 0, polls[1].got != 0]),
+        _ => Ok(polls.map(|poll| poll.got != 0)),
     }
 }
 
@@ -875,6 +875,11 @@ pub const CHANGE: usize = 3;
 /// A new eventfd that does not block.
 pub fn eventfd() -> Result<i32> {
     sys!(EVENTFD2, 0, O_CLOEXEC | O_NONBLOCK).map(|fd| fd as i32)
+}
+
+/// A new eventfd that blocks while it is 0.
+pub fn eventfd_that_waits() -> Result<i32> {
+    sys!(EVENTFD2, 0, O_CLOEXEC).map(|fd| fd as i32)
 }
 
 pub fn epoll_ctl(epoll: i32, operation: usize, fd: i32, events: u32, data: u64) -> Result<()> {

@@ -7,7 +7,7 @@ use crate::sys::{self, *};
 use crate::wire::MAX_FDS;
 
 /// How long the worker may take to answer. The disk may hold up its writes.
-const PATIENCE_S: i64 = 60;
+pub const PATIENCE_S: i64 = 60;
 
 /// Of each pair the launcher's end, then the worker's. Zero at the beginning.
 pub struct Ways {
@@ -20,6 +20,8 @@ pub struct Ways {
 pub struct Waiting {
     pub answer: bool,
     pub request: bool,
+    /// A message of the log's writer.
+    pub of_writer: bool,
 }
 
 impl Ways {
@@ -82,17 +84,17 @@ impl Ways {
 
     /// Answers a request: with a descriptor, which stays open here, or why there is none.
     pub fn answer(&self, granted: Result<i32>) -> Result<()> {
-        let answer = Message::answer(granted.map(|_| 0)).to_bytes();
-        let given = granted.as_ref().map_or(&[][..], core::slice::from_ref);
-        sys::send_fds(self.requests[0].raw(), &answer, given).map(|_| ())
+        answer(self.requests[0].raw(), granted)
     }
 
-    /// Waits for an answer or a request.
-    pub fn wait(&self) -> Result<Waiting> {
+    /// Waits for an answer, a request, or a message of the log's writer, if it has a socket.
+    pub fn wait(&self, writer: i32) -> Result<Waiting> {
         loop {
-            match sys::either(self.orders[0].raw(), self.requests[0].raw(), PATIENCE_S) {
+            match sys::any_of([self.orders[0].raw(), self.requests[0].raw(), writer], PATIENCE_S) {
                 Err(EINTR) => {}
-                ready => return ready.map(|[answer, request]| Waiting { answer, request }),
+                ready => {
+                    return ready.map(|[answer, request, of_writer]| Waiting { answer, request, of_writer });
+                }
             }
         }
     }
@@ -100,7 +102,7 @@ impl Ways {
     /// Waits for the error number in the worker's first notice; none if the worker ended without one.
     pub fn first_notice(&self) -> Result<Option<i32>> {
         let requests = self.requests[0].raw();
-        while let Err(error) = sys::either(requests, requests, PATIENCE_S) {
+        while let Err(error) = sys::any_of([requests], PATIENCE_S) {
             if error != EINTR {
                 return Err(error);
             }
@@ -110,8 +112,15 @@ impl Ways {
     }
 }
 
+/// Answers a request: with a descriptor, which stays open here, or why there is none.
+pub fn answer(socket: i32, granted: Result<i32>) -> Result<()> {
+    let answer = Message::answer(granted.map(|_| 0)).to_bytes();
+    let given = granted.as_ref().map_or(&[][..], core::slice::from_ref);
+    sys::send_fds(socket, &answer, given).map(|_| ())
+}
+
 /// One message without descriptors. None if the other end is closed, or the bytes are not a message.
-fn receive(socket: i32) -> Result<Option<Message>> {
+pub fn receive(socket: i32) -> Result<Option<Message>> {
     let (mut bytes, mut fds) = ([0; MESSAGE], [-1; MAX_FDS]);
     let got = sys::recv_fds(socket, &mut bytes, &mut fds, false);
     close_all(&fds);

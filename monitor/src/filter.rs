@@ -1,4 +1,4 @@
-//! The seccomp filters of the monitor's worker and of the process that compresses: a list of calls, some with a test of
+//! The seccomp filters of the monitor's worker, of the log's writer and of the process that compresses: a list of calls, some with a test of
 //! one argument, made into the kernel's program. Everything else is refused.
 //!
 //! All arguments that are tested are 32-bit ones to the kernel: their lower half is compared.
@@ -69,6 +69,22 @@ pub const WORKER: &[Rule] = &[
     (318, 278, Any),                           // getrandom
     (219, 128, Any),                           // restart_syscall
     (231, 94, Any),                            // exit_group
+];
+
+/// The system calls of the log's writer.
+pub const WRITER: &[Rule] = &[
+    (1, 64, Any),                    // write
+    (0, 63, Any),                    // read
+    (46, 211, Any),                  // sendmsg
+    (47, 212, Any),                  // recvmsg
+    (3, 57, Any),                    // close
+    (17, 67, Any),                   // pread64
+    (77, 46, Any),                   // ftruncate
+    (9, 222, Without(2, PROT_EXEC)), // mmap
+    (11, 215, Any),                  // munmap
+    (28, 233, Any),                  // madvise
+    (219, 128, Any),                 // restart_syscall
+    (231, 94, Any),                  // exit_group
 ];
 
 /// The system calls of compressing.
@@ -201,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_filter_allows_its_list_and_nothing_else() {
-        for rules in [WORKER, COMPRESSOR] {
+        for rules in [WORKER, WRITER, COMPRESSOR] {
             let filter = Filter::of(rules);
             assert!(filter.length < MOST && rules.len() <= 40);
             for call in 0..1024 {
@@ -271,7 +287,7 @@ mod tests {
             ("fsetxattr", 190),
         ];
         for (name, call) in calls {
-            assert!(WORKER.iter().chain(COMPRESSOR).all(|rule| rule.0 != call), "{name}");
+            assert!(WORKER.iter().chain(WRITER).chain(COMPRESSOR).all(|rule| rule.0 != call), "{name}");
         }
     }
 }

@@ -54,6 +54,12 @@ impl<'m, F: Records> Log<'m, F> {
         OUT + self.attrs.len()
     }
 
+    /// How many bytes of the record of a line are not the line, whose newline is written as two.
+    pub fn around(&self) -> usize {
+        const MEMBERS: &str = r#"{"log":"\n","stream":"stdout","time":"1970-01-01T00:00:00.000000000Z"}"#;
+        MEMBERS.len() + self.attrs.len()
+    }
+
     /// Before the first chunk: memory of [`Log::room`] bytes, and of [`LINE`] for the begun line of each stream.
     pub fn begin(&mut self, out: &'m mut [u8], begun: [&'m mut [u8]; 2]) {
         self.lost = 0;
@@ -215,6 +221,17 @@ mod tests {
         let (lines, under_way) = logged(&[b"one\ntw", b"o", b"\n\n", b"rest"]);
         assert_eq!(lines, ["one\\n", "two\\n", "\\n", "rest"]);
         assert_eq!(under_way, [1, 1, 0, 1]);
+    }
+
+    #[test]
+    fn a_record_is_its_line_and_the_rest_around_it() {
+        let mut log = Log::new(Memory::default());
+        log.set_attributes(b"\"attrs\":{\"a\":\"1\"},");
+        let (mut out, mut begun) = (vec![0; log.room()], [vec![0; LINE], vec![0; LINE]]);
+        let [first, second] = &mut begun;
+        log.begin(&mut out, [first, second]);
+        log.chunk(1, b"abc\n", 0);
+        assert_eq!(log.file.0.len(), b"abc\n".len() + log.around());
     }
 
     #[test]

@@ -73,6 +73,8 @@ mod report;
 #[cfg(test)]
 mod restart;
 #[cfg(test)]
+mod ring;
+#[cfg(test)]
 mod search;
 #[cfg(test)]
 mod servers;

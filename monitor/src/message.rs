@@ -98,12 +98,14 @@ pub const SOCKET: u32 = 33;
 
 // Notices.
 
-/// b: how many records could not be written so far.
+/// b: how many records could not be written so far; of the worker, with a ring: how many had no room there.
 pub const LOST: u32 = 34;
 /// The container's input is closed.
 pub const CLOSED: u32 = 35;
 /// The first message of every worker. b: 0 when its rights are given up, else the error number of the reason.
 pub const CONFINED: u32 = 36;
+/// The ring of the log is empty.
+pub const WRITTEN: u32 = 37;
 
 #[cfg(test)]
 mod tests {

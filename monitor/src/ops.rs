@@ -569,6 +569,11 @@ operations! {
     }
     /// The container's network namespace outlives restarts, because a plan cannot make its contents again.
     0x12a KeepNet {}
+    /// The log holds nobody up: lines that it does not take at once wait in a buffer, and are dropped where that is full.
+    0x12b LogBuffer {
+        /// So many bytes of lines wait at most.
+        most: u64,
+    }
     /// The cgroups that follow may be made after the first process has started: the process joins them before the first
     /// step that depends on them. A monitor that does not know this operation makes all groups before.
     0x1ff CgroupLate {}

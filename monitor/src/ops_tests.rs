@@ -145,6 +145,7 @@ impl Parts {
             Op::Relay(Relay { ports: self.ports.list() }),
             Op::RelayQueue(RelayQueue { index: 4 }),
             Op::KeepNet(KeepNet {}),
+            Op::LogBuffer(LogBuffer { most: 1 << 40 }),
             Op::CgroupLate(CgroupLate {}),
         ]
     }

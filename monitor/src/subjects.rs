@@ -16,6 +16,8 @@ pub const OOM: u32 = 9;
 pub const REQUEST: u32 = 10;
 /// The container's lease ended.
 pub const LEASE: u32 = 11;
+/// The messages of the log's writer.
+pub const WRITER: u32 = 13;
 
 // Kinds of the worker's set.
 
@@ -66,8 +68,8 @@ mod tests {
     #[test]
     fn no_two_subjects_have_one_kind() {
         let mut kinds = [
-            SIGNALS, LISTENER, CLIENT, REPORT, OOM, REQUEST, LEASE, OUTPUT, SINK, INPUT, TARGET, ORDERS, DNS, PORT,
-            SIDE, BACK,
+            SIGNALS, LISTENER, CLIENT, REPORT, OOM, REQUEST, LEASE, OUTPUT, SINK, INPUT, TARGET, ORDERS, WRITER, DNS,
+            PORT, SIDE, BACK,
         ];
         kinds.sort_unstable();
         assert!(kinds.windows(2).all(|pair| pair[0] < pair[1]), "{kinds:?}");

@@ -307,6 +307,15 @@ pub struct LogMark {
 pub const LOG_MARK_LEN: usize = 24;
 
 impl LogMark {
+    /// The mark of the file that follows one of so many records and bytes.
+    pub fn after(self, records: u64, bytes: u64) -> LogMark {
+        LogMark {
+            generation: self.generation.saturating_add(1),
+            records: self.records.saturating_add(records),
+            bytes: self.bytes.saturating_add(bytes),
+        }
+    }
+
     /// As it stands in the attribute.
     pub fn to_bytes(self) -> [u8; LOG_MARK_LEN] {
         let mut bytes = [0; LOG_MARK_LEN];

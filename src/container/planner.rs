@@ -527,15 +527,20 @@ fn rlimits(host: &HostConfig) -> Result<Vec<Rlimit>> {
 /// program that is there.
 fn log(found: &Snapshot, ships: bool) -> Result<Option<Log>> {
     let (row, spec) = (&found.row, &found.spec);
-    let (max_size, max_file, compress, attributes) = match *spec.host_config.log() {
+    let (max_size, max_file, compress, buffer) = match *spec.host_config.log() {
         LogDriver::None => return Ok(None),
-        LogDriver::Local { max_size, max_file, compress }
-        | LogDriver::Delivered { max_size, max_file, compress, .. } => (max_size, max_file, compress, StringMap::new()),
-        LogDriver::JsonFile { max_size, max_file, compress } => {
-            let host = spec::host_name();
-            let attributes = spec::log_attributes(&TagFacts { id: &row.id, name: &row.name, host: &host, spec })?;
-            (max_size.unwrap_or(0), max_file, compress, attributes)
+        LogDriver::Local { max_size, max_file, compress, buffer }
+        | LogDriver::Delivered { max_size, max_file, compress, buffer, .. } => (max_size, max_file, compress, buffer),
+        LogDriver::JsonFile { max_size, max_file, compress, buffer } => {
+            (max_size.unwrap_or(0), max_file, compress, buffer)
         }
+    };
+    let attributes = match *spec.host_config.log() {
+        LogDriver::JsonFile { .. } => {
+            let host = spec::host_name();
+            spec::log_attributes(&TagFacts { id: &row.id, name: &row.name, host: &host, spec })?
+        }
+        _ => StringMap::new(),
     };
     let attributes = match attributes.is_empty() {
         true => String::new(),
@@ -543,9 +548,9 @@ fn log(found: &Snapshot, ships: bool) -> Result<Option<Log>> {
             .map(|text| format!("\"attrs\":{text},"))
             .map_err(|e| Error::internal(format!("write log attributes: {e}")))?,
     };
-    let waits = ships && matches!(spec.host_config.log(), LogDriver::Delivered { blocking: true, .. });
+    let waits = ships && matches!(spec.host_config.log(), LogDriver::Delivered { buffer: None, .. });
     let cursor = if waits { super::delivery::cursor_from_container(&row.id) } else { String::new() };
-    Ok(Some(Log { name: dirs::log_name(found), attributes, max_size, max_file, compress, cursor }))
+    Ok(Some(Log { name: dirs::log_name(found), attributes, max_size, max_file, compress, cursor, buffer }))
 }
 
 /// Whether the container's first process is an init. In another container's PID namespace it would not be the first.

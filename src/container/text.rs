@@ -146,6 +146,15 @@ pub(crate) fn command_text(path: &str, args: &[String]) -> String {
 
 /// A size such as `10k`, `1.5m`, `2gb` with units of 1000; `None`: it is malformed, or too large.
 pub(crate) fn parse_decimal_size(text: &str) -> Option<u64> {
+    parse_size(text, 1000)
+}
+
+/// As [`parse_decimal_size`], with units of 1024.
+pub(crate) fn parse_binary_size(text: &str) -> Option<u64> {
+    parse_size(text, 1024)
+}
+
+fn parse_size(text: &str, unit: u64) -> Option<u64> {
     let end = text.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
     let (number, suffix) = text.split_at(end);
     let suffix = suffix.strip_prefix(' ').unwrap_or(suffix).to_ascii_lowercase();
@@ -157,7 +166,7 @@ pub(crate) fn parse_decimal_size(text: &str) -> Option<u64> {
     if !matches!(rest, "" | "b" | "ib" | "i") {
         return None;
     }
-    let factor = 1000_u64.checked_pow(power.unwrap_or(0))?;
+    let factor = unit.checked_pow(power.unwrap_or(0))?;
     let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
     let number = |digits: &str| digits.parse::<u64>().ok().filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit()));
     let whole = number(whole)?.checked_mul(factor)?;

@@ -47,6 +47,7 @@ mod kills;
 mod leases;
 mod lifecycle;
 mod limits;
+mod log_buffer;
 mod log_delivery;
 mod log_plugin;
 mod log_program;

@@ -37,7 +37,7 @@ fn cpu_time(pid: i32) -> f64 {
 }
 
 /// Fails unless both halves of the monitor come to rest.
-fn rests(monitor: i32) {
+pub(crate) fn rests(monitor: i32) {
     let worker = worker_of(monitor);
     let time = || cpu_time(monitor) + cpu_time(worker);
     wait_for("half a second in which the monitor uses nearly no time", || {

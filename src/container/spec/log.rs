@@ -2,7 +2,7 @@
 
 use super::Defaults;
 use super::tag::{TagFacts, tag_text};
-use crate::container::text::parse_decimal_size;
+use crate::container::text::{parse_binary_size, parse_decimal_size};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{LogConfig, StringMap, parse_bool};
 use crate::parts::Part;
@@ -21,12 +21,16 @@ pub(crate) enum LogDriver {
         max_file: u32,
         /// Whether rotated files are compressed.
         compress: bool,
+        /// Output never waits for the log: so many bytes of it wait in memory at most, and lines that have no room there
+        /// are lost. `None`: output waits.
+        buffer: Option<u64>,
     },
     /// A log in a file of a private format, always bounded.
     Local {
         max_size: u64,
         max_file: u32,
         compress: bool,
+        buffer: Option<u64>,
     },
     /// A log whose lines are delivered to a receiver; the files are bounded as those of [`LogDriver::Local`].
     Delivered {
@@ -35,8 +39,9 @@ pub(crate) enum LogDriver {
         compress: bool,
         /// The log can be read here, too.
         readable: bool,
-        /// Output waits where the log is full of lines that are not delivered; otherwise the oldest lines give way.
-        blocking: bool,
+        /// As of the others; without it, output also waits where the log is full of lines that are not delivered.
+        /// Otherwise the oldest lines give way.
+        buffer: Option<u64>,
     },
     None,
 }
@@ -44,15 +49,18 @@ pub(crate) enum LogDriver {
 /// The driver `json-file` without options: a log without a bound.
 impl Default for LogDriver {
     fn default() -> LogDriver {
-        LogDriver::JsonFile { max_size: None, max_file: 1, compress: false }
+        LogDriver::JsonFile { max_size: None, max_file: 1, compress: false, buffer: None }
     }
 }
 
 /// The known options of json-file.
-const KNOWN: [&str; 9] =
-    ["max-size", "max-file", "labels", "labels-regex", "env", "env-regex", "compress", "tag", "mode"];
+const KNOWN: [&str; 8] = ["max-size", "max-file", "labels", "labels-regex", "env", "env-regex", "compress", "tag"];
 /// Options of local.
-const KNOWN_LOCAL: [&str; 4] = ["max-size", "max-file", "compress", "mode"];
+const KNOWN_LOCAL: [&str; 3] = ["max-size", "max-file", "compress"];
+/// Options of every driver.
+const KNOWN_EVERYWHERE: [&str; 2] = ["mode", "max-buffer-size"];
+/// The buffer of a log for which output never waits, if the request says no size, in bytes.
+const BUFFER: u64 = 1_000_000;
 /// The limits of `local` if the request gives none: bytes of a file, number of files.
 const LOCAL: (u64, u32) = (20_000_000, 5);
 
@@ -112,8 +120,8 @@ pub(crate) fn log_driver(config: &LogConfig) -> Result<LogDriver> {
 }
 
 fn json_file(options: &StringMap) -> Result<LogDriver> {
-    mode(options)?;
-    if let Some(key) = options.keys().find(|key| !KNOWN.contains(&key.as_str())) {
+    let buffer = buffer(options)?;
+    if let Some(key) = unknown_key(options, &KNOWN) {
         return Err(Error::invalid(format!("unknown log opt '{key}' for json-file log driver")));
     }
     options.get("tag").map_or(Ok(()), |tag| super::tag::check_tag(tag))?;
@@ -126,16 +134,20 @@ fn json_file(options: &StringMap) -> Result<LogDriver> {
     for key in ["labels-regex", "env-regex"] {
         pattern(options, key)?;
     }
-    Ok(LogDriver::JsonFile { max_size, max_file, compress })
+    Ok(LogDriver::JsonFile { max_size, max_file, compress, buffer })
 }
 
 fn local(options: &StringMap) -> Result<LogDriver> {
-    mode(options)?;
-    if let Some(key) = options.keys().find(|key| !KNOWN_LOCAL.contains(&key.as_str())) {
+    let buffer = buffer(options)?;
+    if let Some(key) = unknown_key(options, &KNOWN_LOCAL) {
         return Err(Error::invalid(format!("unknown log opt '{key}' for log driver local")));
     }
     let (max_size, max_file, compress) = bounds(options, "")?;
-    Ok(LogDriver::Local { max_size, max_file, compress })
+    Ok(LogDriver::Local { max_size, max_file, compress, buffer })
+}
+
+fn unknown_key<'a>(options: &'a StringMap, known: &[&str]) -> Option<&'a String> {
+    options.keys().find(|key| !known.contains(&key.as_str()) && !KNOWN_EVERYWHERE.contains(&key.as_str()))
 }
 
 /// The bounds of a log that always has some: bytes of a file, files, whether rotated files are compressed. The names of
@@ -159,19 +171,22 @@ fn bounds(options: &StringMap, prefix: &str) -> Result<(u64, u32, bool)> {
     Ok((max_size, max_file, compress))
 }
 
-/// The option `mode` of drivers that keep the log here alone: output waits for the log. The other mode, a buffer that drops
-/// lines, is not here.
-fn mode(options: &StringMap) -> Result<()> {
+/// The options `mode` and `max-buffer-size`: the size of the buffer, if output never waits for the log.
+fn buffer(options: &StringMap) -> Result<Option<u64>> {
+    let size = options.get("max-buffer-size");
     match options.get("mode").map_or("", String::as_str) {
-        "" | "blocking" if options.contains_key("max-buffer-size") => {
+        "" | "blocking" if size.is_some() => {
             Err(Error::invalid("logger: max-buffer-size option is only supported with 'mode=non-blocking'"))
         }
-        "" | "blocking" => Ok(()),
-        "non-blocking" => Err(Error::unsupported(
-            "LogConfig: mode=non-blocking is not supported: output waits for the log's file alone, and no other reader",
-        )),
+        "" | "blocking" => Ok(None),
+        "non-blocking" => size.map_or(Ok(BUFFER), |text| buffer_size(text)).map(Some),
         other => Err(Error::invalid(format!("logger: logging mode not supported: {other}"))),
     }
+}
+
+fn buffer_size(text: &str) -> Result<u64> {
+    let wrong = || Error::invalid(format!("error parsing option max-buffer-size: invalid size: '{text}'"));
+    parse_binary_size(text).ok_or_else(wrong)
 }
 
 /// A driver that delivers. Its options `cache-...` bound the log as those of the driver local do.
@@ -188,8 +203,7 @@ fn delivered(kind: &str, options: &StringMap) -> Result<LogDriver> {
     }
     let (max_size, max_file, compress) = bounds(options, "cache-")?;
     let readable = !options.get("cache-disabled").and_then(|text| parse_bool(text)).unwrap_or(false);
-    let blocking = options.get("mode").is_none_or(|mode| mode != "non-blocking");
-    Ok(LogDriver::Delivered { max_size, max_file, compress, readable, blocking })
+    Ok(LogDriver::Delivered { max_size, max_file, compress, readable, buffer: buffer(options)? })
 }
 
 /// A truth value; `before` begins the error's text.

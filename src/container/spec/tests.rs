@@ -149,9 +149,19 @@ fn mistakes_in_the_host_configuration() {
         ),
         (json!({"LogConfig": {"Config": {"mode": "odd"}}}), 400, "logger: logging mode not supported: odd"),
         (
-            json!({"LogConfig": {"Config": {"mode": "non-blocking"}}}),
-            501,
-            "LogConfig: mode=non-blocking is not supported: output waits for the log's file alone, and no other reader",
+            json!({"LogConfig": {"Config": {"mode": "non-blocking", "max-buffer-size": "1q"}}}),
+            400,
+            "error parsing option max-buffer-size: invalid size: '1q'",
+        ),
+        (
+            json!({"LogConfig": {"Type": "local", "Config": {"mode": "non-blocking", "max-buffer-size": "-1"}}}),
+            400,
+            "error parsing option max-buffer-size: invalid size: '-1'",
+        ),
+        (
+            json!({"LogConfig": {"Config": {"max-buffer-size": "1m", "zz": "1"}}}),
+            400,
+            "logger: max-buffer-size option is only supported with 'mode=non-blocking'",
         ),
         (
             json!({"LogConfig": {"Type": "local", "Config": {"mode": "blocking", "max-buffer-size": "1m"}}}),
@@ -991,35 +1001,52 @@ fn log_configuration() {
         let spec = checked_spec(&body, &image(json!({})), &defaults).unwrap().0;
         spec.host_config.log().clone()
     };
-    let file = |max_size, max_file| LogDriver::JsonFile { max_size, max_file, compress: false };
+    let file = |max_size, max_file| LogDriver::JsonFile { max_size, max_file, compress: false, buffer: None };
     assert_eq!(of(json!({})), file(Some(1000), 1));
     assert_eq!(
         of(json!({"Type": "json-file", "Config": {"max-size": "1.5m", "max-file": "3"}})),
         file(Some(1_500_000), 3)
     );
     assert_eq!(of(json!({"Type": "none"})), LogDriver::None);
-    let local = |max_size, max_file, compress| LogDriver::Local { max_size, max_file, compress };
+    let local = |max_size, max_file, compress| LogDriver::Local { max_size, max_file, compress, buffer: None };
     assert_eq!(of(json!({"Type": "local"})), local(20_000_000, 5, true));
     assert_eq!(
         of(json!({"Type": "local", "Config": {"max-size": "1m", "max-file": "2", "compress": "false"}})),
         local(1_000_000, 2, false)
     );
-    let delivered = |max_size, max_file, compress, readable, blocking| LogDriver::Delivered {
+    let delivered = |max_size, max_file, compress, readable, buffer| LogDriver::Delivered {
         max_size,
         max_file,
         compress,
         readable,
-        blocking,
+        buffer,
     };
-    assert_eq!(of(json!({"Type": "journald"})), delivered(20_000_000, 5, true, true, true));
+    assert_eq!(of(json!({"Type": "journald"})), delivered(20_000_000, 5, true, true, None));
     let drops = json!({"mode": "non-blocking"});
-    assert_eq!(of(json!({"Type": "journald", "Config": drops})), delivered(20_000_000, 5, true, true, false));
+    let buffered = delivered(20_000_000, 5, true, true, Some(1_000_000));
+    assert_eq!(of(json!({"Type": "journald", "Config": drops})), buffered);
     let bounds = json!({"cache-max-size": "1m", "cache-max-file": "1", "cache-disabled": "true"});
-    assert_eq!(of(json!({"Type": "syslog", "Config": bounds})), delivered(1_000_000, 1, false, false, true));
+    assert_eq!(of(json!({"Type": "syslog", "Config": bounds})), delivered(1_000_000, 1, false, false, None));
     defaults.log_driver = "none".into();
     let body = body(json!({"HostConfig": {"LogConfig": {"Type": "json-file"}}}));
     let spec = checked_spec(&body, &image(json!({})), &defaults).unwrap().0;
     assert_eq!(spec.host_config.log().clone(), file(None, 1));
+}
+
+#[test]
+fn sizes_of_the_log_s_buffer() {
+    let of = |options: Value| {
+        let spec = create(json!({"HostConfig": {"LogConfig": {"Type": "json-file", "Config": options}}}));
+        match *spec.host_config.log() {
+            LogDriver::JsonFile { buffer, .. } => buffer,
+            ref other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!((of(json!({})), of(json!({"mode": ""})), of(json!({"mode": "blocking"}))), (None, None, None));
+    assert_eq!(of(json!({"mode": "non-blocking"})), Some(1_000_000));
+    for (text, bytes) in [("4m", 4 << 20), ("1.5 KiB", 1536), ("100", 100), ("0", 0), ("2GB", 2 << 30)] {
+        assert_eq!(of(json!({"mode": "non-blocking", "max-buffer-size": text})), Some(bytes), "{text}");
+    }
 }
 
 #[test]

@@ -1,0 +1,112 @@
+//! The writer of a log that holds nobody up (`mode=non-blocking`): it takes records out of the ring (`src/ring.rs`) and
+//! writes them into the file. Only the writer waits for the disk. It has no rights and names no file: the launcher gives
+//! it the next one (`buffered`).
+
+use crate::confine;
+use crate::filter::WRITER;
+use crate::jsonlog::Records;
+use crate::launcher::Launcher;
+use crate::lines::find_newline;
+use crate::logfile::LogFile;
+use crate::message::{LOST, Message, WRITTEN};
+use crate::shared::LogRing;
+use crate::sys::{self, *};
+use crate::ways;
+
+/// The exit code when the rights could not be given up.
+const NOT_CONFINED: i32 = 71;
+/// The places of the descriptors.
+const WAKE: i32 = 0;
+const SOCKET: i32 = 1;
+const FILE: i32 = 2;
+
+/// Everything that a writer begins with.
+pub struct Begins {
+    pub ring: LogRing,
+    pub file: LogFile,
+    pub socket: i32,
+    /// A directory that becomes the root.
+    pub root: i32,
+}
+
+/// In the child of the fork.
+pub fn run(begins: Begins) -> ! {
+    let Begins { ring, mut file, socket, root } = begins;
+    if confine(&ring, &file, socket, root).is_err() {
+        // Nothing was read. The launcher tries again.
+        sys::exit(NOT_CONFINED);
+    }
+    if !matches!(ways::receive(SOCKET), Err(EAGAIN)) {
+        // The launcher ended before this process was to end with it.
+        sys::exit(0);
+    }
+    let launcher = Launcher::new(SOCKET);
+    (file.fd, file.launcher) = (FILE, launcher);
+    let Ok(buffer) = sys::map_memory(ring.longest) else { sys::exit(NOT_CONFINED) };
+    ring.bytes.resume(file.size, buffer);
+    sys::drop_stack();
+    let mut lost = 0;
+    loop {
+        let length = ring.bytes.peek(buffer);
+        if length > 0 {
+            let more = write(&ring, &mut file, &buffer[..length]);
+            lost += more;
+            if more > 0 {
+                launcher.notify(Message { code: LOST, b: lost, ..Message::default() });
+            }
+            continue;
+        }
+        if ring.bytes.take_asked() {
+            launcher.notify(Message { code: WRITTEN, ..Message::default() });
+        }
+        if ring.bytes.rest() {
+            let _ = sys::read(WAKE, &mut [0; 8]);
+        }
+    }
+}
+
+/// Leaves everything behind that the writer does not need.
+fn confine(ring: &LogRing, file: &LogFile, socket: i32, root: i32) -> Result<()> {
+    const PR_SET_NAME: usize = 15;
+    const PR_SET_PDEATHSIG: usize = 1;
+    let _ = sys::prctl(PR_SET_NAME, c"coracle-log".as_ptr() as usize);
+    sys::prctl(PR_SET_PDEATHSIG, SIGKILL as usize)?;
+    confine::enter_root(root)?;
+    for (from, to) in [(ring.wake, WAKE), (socket, SOCKET), (file.fd, FILE)] {
+        sys::dup_to(from, to)?;
+    }
+    sys::close_range(FILE + 1, u32::MAX, 0)?;
+    confine::give_up(WRITER, -1)
+}
+
+/// Writes whole records, each in the file that its place in the log says. Answers how many are lost.
+fn write(ring: &LogRing, file: &mut LogFile, mut records: &[u8]) -> u64 {
+    let mut lost = 0;
+    while !records.is_empty() {
+        if file.is_full(0) {
+            rotate(ring, file);
+        }
+        let (now, later) = records.split_at(until_full(file, records));
+        lost += file.append(now);
+        ring.bytes.took(now, file.size);
+        records = later;
+    }
+    lost
+}
+
+#[inline(never)]
+fn rotate(ring: &LogRing, file: &mut LogFile) {
+    let mut scratch = [0; 4096];
+    file.rotate(&mut scratch);
+    ring.bytes.begin(file.size);
+}
+
+/// How many bytes of these records the file takes before it has reached its bound: one record at least.
+fn until_full(file: &LogFile, records: &[u8]) -> usize {
+    if file.max_size == 0 {
+        return records.len();
+    }
+    let room = usize::try_from(file.max_size.saturating_sub(file.size)).unwrap_or(usize::MAX).max(1);
+    let last = records.get(room - 1..).and_then(find_newline);
+    last.map_or(records.len(), |at| room + at)
+}
