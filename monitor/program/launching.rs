@@ -10,6 +10,7 @@ use crate::outputs::{STDERR, STDOUT};
 use crate::process::Process;
 use crate::reports::{Handed, await_child};
 use crate::sockets;
+use crate::stale_socket;
 use crate::streams;
 use crate::sys::{self, *};
 use crate::userns::{self, Made};
@@ -35,6 +36,7 @@ impl Monitor {
     /// Makes cgroups and streams, clones the child, waits until it executes the program.
     pub fn start_process(&mut self) -> Outcome<()> {
         self.groups.make(false)?;
+        stale_socket::remove(self.link.plan());
         let mut given = Given::NONE;
         let report;
         [report, given.report] = sys::report_pair().map_err(of_monitor)?.map(Fd::new);

@@ -146,6 +146,7 @@ mod servers;
 mod session;
 mod shared;
 mod sockets;
+mod stale_socket;
 mod streams;
 #[path = "../src/subjects.rs"]
 mod subjects;

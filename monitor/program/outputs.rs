@@ -122,7 +122,6 @@ impl Output {
 
 /// The kind of a descriptor that the launcher has opened anew. One that may block counts as another kind.
 pub fn kind_of(fd: i32) -> Kind {
-    const S_IFSOCK: u32 = 0o140000;
     const S_IFIFO: u32 = 0o010000;
     match sys::fstat(fd).map(|stat| stat.mode & S_IFMT) {
         Ok(S_IFSOCK) => Kind::Socket,

@@ -108,7 +108,6 @@ pub fn keep_check_output(link: &mut Link, file: i32, at: u64) -> Result<()> {
 /// A descriptor that never blocks this process. The caller may share its flags, which must stay, so a pipe or a
 /// terminal is opened again.
 fn own_description(fd: i32, flags: u32) -> i32 {
-    const S_IFSOCK: u32 = 0o140000;
     let socket = sys::fstat(fd).is_ok_and(|stat| stat.mode & S_IFMT == S_IFSOCK);
     if socket || sys::get_flags(fd).is_ok_and(|flags| flags & O_NONBLOCK != 0) {
         return fd;

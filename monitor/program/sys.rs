@@ -150,6 +150,7 @@ pub const RESOLVE_IN_ROOT: u64 = 16;
 pub const S_IFMT: u32 = 0o170000;
 pub const S_IFDIR: u32 = 0o040000;
 pub const S_IFREG: u32 = 0o100000;
+pub const S_IFSOCK: u32 = 0o140000;
 pub const S_IFCHR: u32 = 0o020000;
 
 pub const SIGCHLD: u32 = 17;

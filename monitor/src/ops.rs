@@ -574,6 +574,14 @@ operations! {
         /// So many bytes of lines wait at most.
         most: u64,
     }
+    /// The socket at which the container's program listens. A program that was killed leaves its socket, and no other one can
+    /// listen there: a socket of this name is removed before each start of the program.
+    0x12c StaleSocket<'a> {
+        /// The directory of the host, in which the container may write.
+        dir: Text<'a>,
+        /// The socket's name there.
+        name: Text<'a>,
+    }
     /// The cgroups that follow may be made after the first process has started: the process joins them before the first
     /// step that depends on them. A monitor that does not know this operation makes all groups before.
     0x1ff CgroupLate {}

@@ -146,6 +146,7 @@ impl Parts {
             Op::RelayQueue(RelayQueue { index: 4 }),
             Op::KeepNet(KeepNet {}),
             Op::LogBuffer(LogBuffer { most: 1 << 40 }),
+            Op::StaleSocket(StaleSocket { dir: path, name: path }),
             Op::CgroupLate(CgroupLate {}),
         ]
     }

@@ -11,7 +11,7 @@ mod watch;
 
 use crate::cursor::{Cursor, Fault};
 use crate::drivers::{Destination, Frames, Manner};
-use crate::net::{ENDED, Link, Problem, leave_streams, send_relp, wait};
+use crate::net::{ENDED, Link, Problem, leave_stream, send_relp, wait};
 use crate::options::Address;
 use crate::spool::Place;
 use nix::poll::PollFlags;
@@ -55,7 +55,7 @@ pub struct Courier {
     pause: Pause,
     order: Order,
     frames: Frames,
-    /// A plugin may have to be told to leave FIFOs of an earlier shipper.
+    /// A plugin may have to be told to leave the FIFO of an earlier shipper.
     is_new: bool,
 }
 
@@ -97,7 +97,7 @@ impl Courier {
         if std::mem::take(&mut self.is_new)
             && let Address::Plugin(plan) = &self.to.address
         {
-            leave_streams(plan, stop)?;
+            leave_stream(plan, stop)?;
         }
         match self.round(stop) {
             Ok(true) => {}

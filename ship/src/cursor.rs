@@ -71,13 +71,15 @@ pub enum Fault {
     Plugin = 13,
     /// The program that delivers cannot prepare itself.
     Program = 14,
+    /// The proxy of the environment gave no tunnel, or is not one.
+    Proxy = 15,
 }
 
 impl Fault {
     fn of(number: u32) -> Option<Fault> {
         use Fault::{
-            Authorities, Certificate, Connect, Credentials, Key, Plan, Plugin, Program, Read, Refused, Resolve, Secure,
-            Send, Status,
+            Authorities, Certificate, Connect, Credentials, Key, Plan, Plugin, Program, Proxy, Read, Refused, Resolve,
+            Secure, Send, Status,
         };
         let all = [
             Resolve,
@@ -94,6 +96,7 @@ impl Fault {
             Credentials,
             Plugin,
             Program,
+            Proxy,
         ];
         all.into_iter().find(|fault| *fault as u32 == number)
     }
@@ -113,6 +116,7 @@ impl Fault {
             Fault::Credentials => "there are no credentials for the receiver",
             Fault::Plugin => "the log plugin answered an error",
             Fault::Program => "the program that delivers logs cannot prepare itself",
+            Fault::Proxy => "the proxy of HTTPS_PROXY cannot be used",
             Fault::Status => "the receiver refused the lines with the status",
         }
     }

@@ -49,6 +49,22 @@ pub(crate) fn push_request(out: &mut Vec<u8>, line: &str, headers: &[(&str, &str
     out.extend_from_slice(body);
 }
 
+/// A text whose octets may stand as `%2C`; `None`: a wrong one, or one with control characters.
+pub(crate) fn percent_decoded(text: &str) -> Option<String> {
+    let (mut out, mut rest) = (Vec::new(), text.as_bytes());
+    while let Some((&first, behind)) = rest.split_first() {
+        rest = behind;
+        if first == b'%' {
+            let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
+            out.push(u8::from_str_radix(digits, 16).ok()?);
+            rest = &rest[2..];
+        } else {
+            out.push(first);
+        }
+    }
+    String::from_utf8(out).ok().filter(|text| !text.contains(char::is_control))
+}
+
 /// A receiver's answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answer {

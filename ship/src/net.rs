@@ -3,6 +3,8 @@
 mod ask;
 mod connect;
 mod plugin;
+#[cfg(feature = "tls")]
+mod proxy;
 mod relp;
 
 use crate::cursor::Fault;
@@ -14,7 +16,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::socket::{ControlMessage, MsgFlags, recv, send, sendmsg, sockopt};
-pub(crate) use plugin::{has_left_streams, leave_streams, refusal};
+pub(crate) use plugin::{has_left_stream, leave_stream, refusal};
 pub(crate) use relp::send_relp;
 use std::fs::File;
 use std::io::{IoSlice, Write};
@@ -118,7 +120,7 @@ impl Link {
     pub(crate) fn open(to: &Destination, stop: BorrowedFd<'_>) -> Result<Link, Problem> {
         let (socket, tap) = match &to.address {
             Address::Plugin(plan) => plugin::open(plan, stop).map(|(fifo, tap)| (fifo, Some(tap)))?,
-            address => (connect::open(address, stop)?, None),
+            address => (open_socket(address, to.manner, stop)?, None),
         };
         #[cfg(feature = "tls")]
         let secure = match &to.address {
@@ -383,6 +385,19 @@ impl Link {
             }
         }
     }
+}
+
+/// A connected socket: through the proxy of the environment, if the receiver is asked by HTTPS.
+fn open_socket(address: &Address, manner: Manner, stop: BorrowedFd<'_>) -> Result<OwnedFd, Problem> {
+    #[cfg(feature = "tls")]
+    if let (Address::Tls(host, port), Manner::Asked) = (address, manner)
+        && let Some(proxy) = proxy::Proxy::of(host)?
+    {
+        return proxy.tunnel((host, *port), stop);
+    }
+    #[cfg(not(feature = "tls"))]
+    let _ = manner;
+    connect::open(address, stop)
 }
 
 /// Sends some of the bytes (a datagram: all); waits until the socket takes some, at most up to a time.

@@ -179,7 +179,7 @@ pub fn hand_over(root: &Path, id: &str) -> io::Result<()> {
         Some(plan) => {
             let cursor = cursor::read(&entry.cursor_path())?.unwrap_or_default();
             // A shipper tells the log plugin to leave before it forgets the delivery.
-            entry.spool(&plan.log).owed(&cursor)? != Owed::default() || crate::net::has_left_streams(plan)
+            entry.spool(&plan.log).owed(&cursor)? != Owed::default() || crate::net::has_left_stream(&entry.own)
         }
         None => false,
     };

@@ -113,7 +113,7 @@ enum Ended {
 /// a log plugin was not told to leave.
 pub fn is_needed(root: &Path) -> bool {
     let plans = || outbox::ids(root).into_iter().filter_map(|id| outbox_plan(root, &id));
-    plans().any(|(entry, plan)| entry.has_monitor(plan.slot) || net::has_left_streams(&plan))
+    plans().any(|(entry, plan)| entry.has_monitor(plan.slot) || net::has_left_stream(&entry.own))
         || plans().any(|(entry, plan)| entry.owes(&plan).unwrap_or(true))
 }
 

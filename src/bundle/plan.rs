@@ -73,8 +73,7 @@ impl Made<'_> {
         let (config, process) = (self.config, self.config.process.as_ref());
         self.check()?;
         let mut namespaces = Namespaces::of(&config.linux.namespaces)?;
-        let (nodes, rules) = devices(&config.linux)?;
-        let users = users(&config.linux, &namespaces)?;
+        let ((nodes, rules), users) = (devices(&config.linux)?, users(&config.linux, &namespaces)?);
         Ok((
             Container {
                 id: self.place.id.clone(),
@@ -112,6 +111,7 @@ impl Made<'_> {
                 uts: namespaces.uts,
                 net: namespaces.net,
                 keep_net: false,
+                stale_socket: None,
                 own_cgroups: namespaces.own_cgroups,
                 loopback: true,
                 net_requests: Vec::new(),

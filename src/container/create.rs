@@ -1,6 +1,6 @@
 //! Creating a container: request → spec → directories → row. The container becomes visible with its row.
 
-use super::made_for::MadeFor;
+use super::made_for::{MadeFor, PluginRun};
 use super::names::{check_name, make_up_name, new_id};
 use super::spec::{self, Defaults, ImageView, Owner, Spec};
 use super::spec::{DecidedHost, UsernsMode, Users};
@@ -68,7 +68,7 @@ impl Creator {
     }
 
     /// Creates the container that runs a plugin; the image of `body` is hidden.
-    pub(crate) fn create_of_plugin(&self, name: &str, body: &CreateBody, plugin: &str) -> Result<Created> {
+    pub(crate) fn create_of_plugin(&self, name: &str, body: &CreateBody, plugin: PluginRun<'_>) -> Result<Created> {
         self.create_for(Some(name), body, MadeFor::Plugin(plugin))
     }
 
@@ -111,7 +111,8 @@ impl Creator {
             spec.host_config = spec.host_config.changed(|host| host.privileged = true)?;
         }
         if let MadeFor::Plugin(plugin) = made_for {
-            spec.plugin = Some(plugin.to_owned());
+            spec.plugin = Some(plugin.id.to_owned());
+            spec.plugin_socket = Some(plugin.socket.display().to_string());
         }
         self.check_owners(&mut spec)?;
         self.mounts.find_images(&mut spec)?;
@@ -189,7 +190,7 @@ impl Creator {
         match new.made_for {
             MadeFor::User => {}
             MadeFor::Build(builder) => table::set_builder(tx, id, builder)?,
-            MadeFor::Plugin(plugin) => plugins::set_container(tx, plugin, id)?,
+            MadeFor::Plugin(plugin) => plugins::set_container(tx, plugin.id, id)?,
         }
         let volumes = self.mounts.take_volumes(tx, id, volumes)?;
         // In the transaction, so that no start sees the record of the slot's last owner.

@@ -89,6 +89,7 @@ use labels::Labelling;
 pub use lease::Lease;
 use lease::Leases;
 use links::Links;
+pub(crate) use made_for::PluginRun;
 use monitors::Monitors;
 use network::Connections;
 use places::Places;
@@ -247,7 +248,7 @@ impl Containers {
         let planner =
             group!(Planner = places register groups finder labels confinement mounts links host networks options);
         let execs = group!(Execs = register monitors exec_records finder planner; swept: Mutex::default());
-        let shipping = Arc::new(Shipping::new(&places, options.ship_logs)?);
+        let shipping = Arc::new(Shipping::new(&places, &options)?);
         let starter = group!(Starter = places register monitors crashes finder labels confinement mounts links
             host_files planner groups networks options plugins shipping; program);
         let creator =

@@ -301,6 +301,7 @@ impl Planner {
             resolver: self.resolver(found, networks)?,
             // A monitor does not talk to plugins: interfaces that plugins made stay.
             keep_net: networks.endpoints.iter().any(|end| end.doc.remote.is_some()),
+            stale_socket: spec.plugin_socket.as_ref().map(PathBuf::from),
             networks: self.event_networks(found, networks)?,
             firewall_end: networks.firewall_end.clone(),
             port_reservation: joined.port_reservation,

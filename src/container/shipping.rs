@@ -6,8 +6,9 @@ mod guard;
 use super::{Places, Snapshot, delivery};
 use crate::error::{Error, Result};
 use crate::kernel::process::{Sealed, Words, sealed_memfd, start_detached};
+use crate::model::Proxies;
 use crate::notes::{LogLevel, note};
-use crate::options::ShipLogs;
+use crate::options::{Options, ShipLogs};
 use crate::parts::Part;
 use crate::plugin::MANAGED;
 use coracle_ship::holder::Holder;
@@ -20,22 +21,10 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The variables of this program that the delivery reads: the host's own time zone, authorities, proxies and resolver, and
-/// the keys and places of cloud services.
-const PASSED: [&str; 12] = [
-    "TZ",
-    "TZDIR",
-    "HOME",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "HTTPS_PROXY",
-    "https_proxy",
-    "NO_PROXY",
-    "no_proxy",
-    "LOCALDOMAIN",
-    "RES_OPTIONS",
-    "HOSTALIASES",
-];
+/// The variables of this program that the delivery reads: the host's own time zone, authorities and resolver, and the keys and
+/// places of cloud services.
+const PASSED: [&str; 8] =
+    ["TZ", "TZDIR", "HOME", "SSL_CERT_FILE", "SSL_CERT_DIR", "LOCALDOMAIN", "RES_OPTIONS", "HOSTALIASES"];
 const PASSED_KINDS: [&str; 2] = ["AWS_", "GOOGLE_"];
 /// The program's name: the first word of its command line.
 const NAME: &str = "coracle-shipper";
@@ -49,12 +38,14 @@ pub(crate) struct Shipping {
 /// The parts that the guard's thread needs.
 struct Parts {
     places: Arc<Places>,
+    proxies: Proxies,
     guard: Guard,
 }
 
 impl Shipping {
     /// Errors: this build of the library has no such program.
-    pub(crate) fn new(places: &Arc<Places>, how: ShipLogs) -> Result<Shipping> {
+    pub(crate) fn new(places: &Arc<Places>, options: &Options) -> Result<Shipping> {
+        let how = options.ship_logs;
         if how == ShipLogs::Program && !cfg!(feature = "shipper") {
             return Err(Error::unsupported(
                 "ship_logs: this build of the library has no program that delivers logs (feature shipper)",
@@ -64,7 +55,8 @@ impl Shipping {
         if how == ShipLogs::Thread {
             Part::Ship.need().map_err(|error| error.context("ship_logs"))?;
         }
-        let parts = Parts { places: Arc::clone(places), guard: Guard::default() };
+        let proxies = options.registry.proxies.clone();
+        let parts = Parts { places: Arc::clone(places), proxies, guard: Guard::default() };
         Ok(Shipping { parts: Arc::new(parts), how })
     }
 
@@ -159,7 +151,11 @@ impl Parts {
         let line = [NAME.into(), self.places.root().into()].into_iter().chain(fifos).map(word);
         let is_passed = |name: &str| PASSED.contains(&name) || PASSED_KINDS.iter().any(|kind| name.starts_with(kind));
         let variables = std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_passed));
-        let environment = variables.map(|(mut name, value)| {
+        // The options of this open may name other proxies than its environment.
+        let Proxies { https, exempt, .. } = &self.proxies;
+        let proxies = [("HTTPS_PROXY", https), ("NO_PROXY", exempt)];
+        let proxies = proxies.into_iter().filter_map(|(name, value)| Some((name.into(), value.as_ref()?.into())));
+        let environment = variables.chain(proxies).map(|(mut name, value): (OsString, OsString)| {
             name.push("=");
             name.push(value);
             word(name)

@@ -109,6 +109,9 @@ pub(crate) struct Spec {
     /// The plugin that the container runs: nobody else sees it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plugin: Option<String>,
+    /// The place of the plugin's socket on the host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plugin_socket: Option<String>,
 }
 
 /// The lease of a container, as its spec has it.
@@ -272,6 +275,7 @@ pub(crate) fn resolve(
         mount_label: String::new(),
         lease: defaults.lease_of(&request.config)?,
         plugin: None,
+        plugin_socket: None,
         config,
         host_config,
     };

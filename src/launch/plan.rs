@@ -221,6 +221,8 @@ pub(crate) struct Container {
     pub resolver: Option<Resolver>,
     /// The network namespace survives restarts.
     pub keep_net: bool,
+    /// The place on the host of the socket at which the program listens: one that is left there goes before each start.
+    pub stale_socket: Option<PathBuf>,
     /// The networks in events: id, JSON members without braces.
     pub networks: Vec<(String, String)>,
     /// Netfilter requests that the monitor sends at the end; empty: none.
@@ -662,6 +664,11 @@ fn for_the_monitor(plan: &mut PlanWriter, c: &Container) {
     }
     if c.keep_net {
         plan.push(ops::KeepNet {}, READ);
+    }
+    if let Some(socket) = &c.stale_socket {
+        let (dir, name) = (socket.parent().unwrap_or(Path::new("/")), socket.file_name().unwrap_or_default());
+        let (dir, name) = (closed(bytes(dir)), closed(name.as_encoded_bytes()));
+        plan.push(ops::StaleSocket { dir: dir.text(), name: name.text() }, READ);
     }
     if !c.firewall_end.is_empty() {
         plan.push(ops::FirewallEnd { messages: &c.firewall_end }, READ);

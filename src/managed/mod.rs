@@ -15,7 +15,7 @@ mod settings;
 use names::Names;
 pub(crate) use places::Places;
 
-use crate::container::{Containers, spec};
+use crate::container::{Containers, PluginRun, spec};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Journal;
 use crate::image::Images;
@@ -204,7 +204,9 @@ impl ManagedPlugins {
         let body = policy::body(&row.id, &row.image_id, config, &settings, &self.places)?;
         self.places.make(&row.id, config)?;
         let name = format!("plugin-{}", row.id.get(..16).unwrap_or(&row.id));
-        let made = self.containers.creator.create_of_plugin(&name, &body, &row.id)?;
+        let socket = self.places.socket(&row.id, config);
+        let plugin = PluginRun { id: &row.id, socket: &socket };
+        let made = self.containers.creator.create_of_plugin(&name, &body, plugin)?;
         let started = self.containers.starter.start(&made.id, None, (0, 0), None);
         started.map(drop).inspect_err(|_| {
             // Best effort: the next open removes the rest.

@@ -133,7 +133,7 @@ fn page(rows: &[Row], marks: &BTreeMap<String, Vec<Mark>>) -> String {
 const HEAD: &str = "# Attacks, and the tests that notice them
 
 The tests make this page from `tests/attacks/rows.tsv` and from the marks above the tests. A row is an attack that was
-published against a container engine, or one of our own reviews (R1 to R21). The switch takes the defence away in a test
+published against a container engine, or one of our own reviews (R1 to R22). The switch takes the defence away in a test
 build (`--features attacks`, `CORACLE_WALLS_OFF=NAME`); `make attacks` turns each switch in turn and wants the marked tests
 red and the other tests of the same file green.
 ";

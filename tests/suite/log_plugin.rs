@@ -172,10 +172,15 @@ fn a_stream_that_a_killed_program_left_is_ended_by_the_next_one() {
     remove(&root, &id);
 }
 
-/// Ends both processes that deliver for a root.
-fn end_program(root: &Root, signal: i32) {
+/// The lock's file, which says which processes deliver for a root.
+pub fn holder(root: &Root) -> Value {
     let text = std::fs::read(root.dir.join("run/ship.lock")).expect("the lock's file");
-    let document: Value = serde_json::from_slice(&text).expect("a document");
+    serde_json::from_slice(&text).expect("a document")
+}
+
+/// Ends both processes that deliver for a root.
+pub fn end_program(root: &Root, signal: i32) {
+    let document = holder(root);
     let pid = |name: &str| {
         let number = i32::try_from(document[name].as_i64().expect("a number")).expect("a process's number");
         // A lock that nobody holds any more names the process 0, which would be all processes of the tests.

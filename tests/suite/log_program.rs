@@ -3,6 +3,7 @@
 use crate::log_delivery::{Receiver, await_delivery, delivery, logged};
 use crate::support::*;
 use coracle::{Engine, ShipLogs};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde_json::json;
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ struct Pair {
 }
 
 /// The processes that deliver for a root.
-fn processes(dir: &Path) -> Vec<i32> {
+pub fn processes(dir: &Path) -> Vec<i32> {
     let root = dir.join("root");
     let pids =
         std::fs::read_dir("/proc").expect("/proc").filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -109,6 +110,8 @@ fn has_all(receiver: &Receiver, count: u32) -> bool {
 fn shipping_host() {
     let Ok(words) = std::env::var(HOST) else { return };
     let (dir, port) = words.split_once('|').expect("two words");
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).expect("the limit");
+    setrlimit(Resource::RLIMIT_NOFILE, most - 1, most).expect("a lower limit");
     let mut options = options_at(Path::new(dir));
     options.ship_logs = ShipLogs::Program;
     let engine = Engine::open_with(options).expect("open");
@@ -132,6 +135,11 @@ fn lines_are_delivered_after_the_host_program_was_killed() {
     let mut host = host.spawn().expect("start a host");
     wait_for("the host's container", || root.dir.join("ready").exists());
     let pair = await_pair(&root.dir, None);
+    // A program with a thousand logs needs more open files than its starter's limit may allow.
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", pair.worker)).expect("limits");
+    let limits: Vec<_> = limits.lines().filter_map(|line| line.strip_prefix("Max open files")).collect();
+    let words: Vec<_> = limits.first().expect("the limit").split_whitespace().collect();
+    assert_eq!(words[0], words[1], "{limits:?}");
     let children = children_of(i32::try_from(host.id()).expect("a pid"));
     host.kill().and_then(|()| host.wait()).expect("kill the host");
     assert!(children.is_empty(), "the host program has the children {children:?}");
@@ -166,6 +174,22 @@ fn a_killed_worker_is_replaced_and_loses_nothing() {
     // SIGTERM to the worker ends both.
     kill(last.worker, libc::SIGTERM);
     wait_for("the end of both", || processes(&root.dir).is_empty());
+}
+
+#[test]
+fn lines_of_a_container_whose_monitor_was_killed_are_delivered() {
+    let ((root, _ended), mut receiver) = (root_with_program(), Receiver::new());
+    let script = "for n in $(seq 1 300); do echo $n; done; sleep 1000";
+    let id = root.create("web", body(&["sh", "-c", script], syslog(receiver.port)));
+    root.start(&id);
+    root.wait_for("the lines", || root.logs(&id).stdout.ends_with(b"\n300\n"));
+    let monitor = monitor_of(root.inspect(&id).state.pid);
+    kill(monitor, libc::SIGKILL);
+    root.wait(&id);
+    receiver.rsyslog();
+    wait_for("all lines", || has_all(&receiver, 300));
+    assert_eq!(await_delivery(&root, &id).delivered, 300);
+    wait_for("the end of the program", || processes(&root.dir).is_empty());
 }
 
 #[test]

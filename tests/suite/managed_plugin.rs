@@ -1,5 +1,8 @@
 //! Managed plugins: a real one, made with docker's helpers, from a real registry. The answers are those of dockerd 20.10.
 
+use crate::log_delivery::await_delivery;
+use crate::log_plugin::{end_program, holder};
+use crate::log_program::processes;
 use crate::support::registry::Registry;
 use crate::support::*;
 use crate::support::{dockerd, ended};
@@ -9,6 +12,7 @@ use coracle_http::{ReplyBody, Router};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -96,6 +100,12 @@ impl World {
 
     fn remove(&self, name: &str) {
         self.engine().plugin_remove(name, true, Some(&soon())).expect("remove");
+    }
+
+    /// The container of the only plugin that runs. No list shows it.
+    fn container(&self) -> String {
+        let mut all = std::fs::read_dir(self.root.dir.join("root/containers")).expect("the containers");
+        all.next().expect("a container").expect("its directory").file_name().to_string_lossy().into_owned()
     }
 
     /// The first process of the only plugin that runs.
@@ -290,8 +300,40 @@ fn an_authorization_plugin_of_the_engine_is_asked() {
 }
 
 #[test]
-fn a_log_plugin_of_the_engine_gets_lines() {
+fn a_plugin_that_was_killed_is_called_again_though_its_socket_stays() {
     let world = World::new();
+    world.install("guard", &world.push("my/guard:one", &config("bare", "docker.authz/1.0", json!({}))));
+    world.enable("guard");
+    let chain = world.engine().authorization(&["guard".to_owned()]);
+    let answers =
+        || chain.ask_request(&json!({ "User": "alice", "RequestMethod": "GET", "RequestUri": "/info" })).is_ok();
+    let kill = || {
+        let pid = world.pid();
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL).expect("kill");
+        pid
+    };
+    for _ in 0..3 {
+        let pid = kill();
+        world.root.wait_for("the plugin", answers);
+        assert_ne!(world.pid(), pid);
+    }
+    // A file in the place of the socket stays, whose maker is the plugin.
+    let (id, plugin) = (world.container(), world.engine().plugin_inspect("guard").expect("inspect").id);
+    let socket = world.root.dir.join("run/plugins").join(&plugin[..16]).join("toy.sock");
+    std::fs::remove_file(&socket).expect("remove the socket");
+    std::fs::write(&socket, "kept").expect("a file");
+    let restarts = || world.root.inspect(&id).restart_count;
+    let before = restarts();
+    kill();
+    world.root.wait_for("restarts", || restarts() > before + 2);
+    assert_eq!(std::fs::read_to_string(&socket).expect("the file"), "kept");
+    std::fs::remove_file(&socket).expect("remove the file");
+    world.root.wait_for("the plugin", answers);
+    world.remove("guard");
+}
+
+/// Installs the log plugin `scribe`, which writes the lines into a file of a directory; answers the directory.
+fn scribe(world: &World) -> PathBuf {
     let state = world.root.dir.join("state");
     std::fs::create_dir(&state).expect("a directory");
     let mount = json!([{ "name": "state", "destination": "/state", "type": "bind", "settable": ["source"] }]);
@@ -303,6 +345,13 @@ fn a_log_plugin_of_the_engine_gets_lines() {
     fails(unset, ErrorKind::Invalid, "mount \"state\": mount source is not specified");
     world.engine().plugin_set("scribe", &[format!("state.source={}", state.display())]).expect("set");
     world.enable("scribe");
+    state
+}
+
+#[test]
+fn a_log_plugin_of_the_engine_gets_lines() {
+    let world = World::new();
+    let state = scribe(&world);
     let info = world.engine().info().expect("info");
     assert!(info["Plugins"]["Log"].as_array().expect("a list").contains(&json!("scribe:latest")), "{info:?}");
     let log = json!({ "HostConfig": { "LogConfig": { "Type": "scribe" } } });
@@ -331,6 +380,40 @@ fn a_log_plugin_of_the_engine_gets_lines() {
     assert_eq!(world.root.logs(&id).stdout, b"one\n");
     world.engine().plugin_disable("scribe", false, Some(&soon())).expect("not in use");
     assert!(as_default(&world).expect_err("disabled").message().contains("no log driver named 'scribe'"));
+    world.remove("scribe");
+}
+
+#[test]
+fn fifos_of_a_plugin_and_one_that_cannot_be_removed_start_no_program() {
+    let world = World::new();
+    let (root, state) = (&world.root, scribe(&world));
+    let log = json!({ "HostConfig": { "LogConfig": { "Type": "scribe" } } });
+    let id = root.create("long", body(&["sh", "-c", "echo first; sleep 1000"], log));
+    root.start(&id);
+    root.wait_for("the line", || {
+        std::fs::read_to_string(state.join("log")).is_ok_and(|text| text.ends_with("first\n"))
+    });
+    await_delivery(root, &id);
+    let plugin = world.engine().plugin_inspect("scribe").expect("inspect").id;
+    let fifos = root.dir.join(format!("run/plugins/{}-logging", &plugin[..16]));
+    let more = fifos.join(format!("{id}-more"));
+    nix::unistd::mkfifo(&more, nix::sys::stat::Mode::S_IRWXU).expect("a FIFO of the plugin's own");
+    // The program has no right of root's: in this directory it can remove nothing, and see nothing.
+    std::os::unix::fs::chown(&fifos, Some(65534), Some(65534)).expect("chown");
+    std::fs::set_permissions(&fifos, std::fs::Permissions::from_mode(0o700)).expect("chmod");
+    end_program(root, libc::SIGKILL);
+    root.wait_for("the next program", || holder(root)["Programs"] == 2);
+    root.engine.container_kill(&id, None, Some(&soon())).expect("kill");
+    root.wait(&id);
+    root.wait_for("the end of the program", || processes(&root.dir).is_empty());
+    let ended = holder(root);
+    let mut options = options_at(&root.dir);
+    options.ship_logs = ShipLogs::Program;
+    drop(Engine::open_with(options).expect("open"));
+    assert_eq!(holder(root), ended, "nothing is owed");
+    assert_eq!((ended["Programs"].as_u64(), std::fs::read_dir(&fifos).expect("the FIFOs").count()), (Some(2), 2));
+    let force = RemoveContainer { force: true, ..RemoveContainer::default() };
+    root.engine.container_remove(&id, force, Some(&soon())).expect("remove");
     world.remove("scribe");
 }
 
@@ -405,6 +488,7 @@ fn weak(name: &str, world: &World) {
     world.enable(name);
 }
 
+// attack: R22 wall volume-parts
 #[test]
 fn the_links_of_a_plugin_without_rights_lead_to_no_files_of_the_host() {
     if !are_shared("the_links_of_a_plugin_without_rights_lead_to_no_files_of_the_host") {

@@ -2,7 +2,7 @@
 
 use super::protobuf::{Value, fields, push_bytes, push_fixed, push_number};
 use super::{Destination, Encoder, Frames, Manner, TlsFiles, Verdict, pack, parts_of_line};
-use crate::http::{Answer, Site, push_request};
+use crate::http::{Answer, Site, percent_decoded, push_request};
 use crate::options::{Error, Options, flag, refused, text, unknown};
 use crate::plan::Facts;
 use crate::spool::{Batch, Record};
@@ -86,29 +86,13 @@ fn headers(list: &str) -> Result<Vec<(String, String)>, Error> {
     let is_token = |c: u8| c.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&c);
     // The text of an error has no value: it may be a token.
     let one = |(number, pair): (usize, &str)| {
-        let found = pair.split_once('=').map(|(key, value)| (key.trim(), decoded(value.trim())));
+        let found = pair.split_once('=').map(|(key, value)| (key.trim(), percent_decoded(value.trim())));
         match found {
             Some((key, Some(value))) if !key.is_empty() && key.bytes().all(is_token) => Ok((key.to_owned(), value)),
             _ => refused(format!("otlp-headers should be in form key=value,key=value: entry {} is not", number + 1)),
         }
     };
     list.split(',').filter(|pair| !pair.trim().is_empty()).enumerate().map(one).collect()
-}
-
-/// A text whose octets may stand as `%2C`; `None`: a wrong one, or one with control characters.
-fn decoded(text: &str) -> Option<String> {
-    let (mut out, mut rest) = (Vec::new(), text.as_bytes());
-    while let Some((&first, behind)) = rest.split_first() {
-        rest = behind;
-        if first == b'%' {
-            let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
-            out.push(u8::from_str_radix(digits, 16).ok()?);
-            rest = &rest[2..];
-        } else {
-            out.push(first);
-        }
-    }
-    String::from_utf8(out).ok().filter(|text| !text.contains(char::is_control))
 }
 
 impl Settings {

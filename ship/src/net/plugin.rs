@@ -28,8 +28,9 @@ const GLANCE: Duration = Duration::from_millis(5);
 const PARTING: Duration = Duration::from_secs(2);
 /// The file beside the plan that has a plugin's own error.
 const REFUSAL: &str = "refusal";
-/// A plugin is told to leave so many FIFOs of a container that earlier programs left; others are removed only. A program leaves one.
-const LEFT: usize = 16;
+/// The file beside the plan that names the FIFO of the stream. A program that is killed leaves the file. The plugin may write
+/// into the directory of FIFOs, so nothing that is there says which FIFO is the shipper's.
+const STREAM: &str = "stream";
 /// The longest error that is kept.
 const LONGEST: usize = 1024;
 
@@ -43,6 +44,8 @@ pub(super) struct Tap {
     fifo: PathBuf,
     /// The FIFO's path as the plugin sees it.
     seen: String,
+    /// The file that names the FIFO.
+    record: PathBuf,
 }
 
 impl Drop for Tap {
@@ -52,6 +55,7 @@ impl Drop for Tap {
             let _ = part(&self.address, &self.seen, never.as_fd());
         }
         let _ = std::fs::remove_file(&self.fifo);
+        let _ = std::fs::remove_file(&self.record);
     }
 }
 
@@ -74,38 +78,35 @@ fn address_of(plugin: &LogPlugin) -> Option<Address> {
     }
 }
 
-/// The FIFOs of a container. The plugin may write into their directory: nothing else in it counts.
-fn fifos<'a>(plugin: &LogPlugin, id: &'a str) -> impl Iterator<Item = std::fs::DirEntry> + use<'a> {
-    let all = std::fs::read_dir(&plugin.fifo_dir).into_iter().flatten().flatten();
-    let is_fifo = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_fifo());
-    all.filter(move |entry| entry.file_name().to_string_lossy().starts_with(id) && is_fifo(entry))
+/// Whether the plugin was not told to leave the FIFO of a delivery, whose directory this is. The FIFO itself does not count: the plugin
+/// can keep it, or make it again.
+pub(crate) fn has_left_stream(dir: &Path) -> bool {
+    dir.join(STREAM).exists()
 }
 
-/// Whether there is a FIFO that the plugin of a plan was not told to leave.
-pub(crate) fn has_left_streams(plan: &Plan) -> bool {
-    plan.plugin.as_ref().is_some_and(|plugin| fifos(plugin, &plan.facts.id).next().is_some())
-}
-
-/// Tells the plugin of a plan to leave the FIFOs that a killed program left. Errors: the shipper is to end.
-pub(crate) fn leave_streams(plan: &str, stop: BorrowedFd<'_>) -> Result<(), Problem> {
-    let plan = std::fs::read(plan).ok().and_then(|text| Plan::from_json(&text));
-    if let Some(Plan { plugin: Some(plugin), facts, .. }) = plan
+/// Tells the plugin of a plan to leave the FIFO that a killed program left. Errors: the shipper is to end.
+pub(crate) fn leave_stream(plan: &str, stop: BorrowedFd<'_>) -> Result<(), Problem> {
+    let text = std::fs::read(plan).ok().and_then(|text| Plan::from_json(&text));
+    if let Some(Plan { plugin: Some(plugin), .. }) = text
         && let Some(address) = address_of(&plugin)
     {
-        leave(&address, &plugin, &facts.id, stop)?;
+        leave(&address, &plugin, Path::new(plan), stop)?;
     }
     Ok(())
 }
 
-/// Errors: the shipper is to end; the next one finds the FIFOs that are left.
-fn leave(address: &Address, plugin: &LogPlugin, id: &str, stop: BorrowedFd<'_>) -> Result<(), Problem> {
-    for (count, old) in fifos(plugin, id).enumerate() {
-        if count < LEFT {
-            part(address, &format!("{}/{}", plugin.seen_dir, old.file_name().to_string_lossy()), stop)?;
-        }
-        // One that cannot be removed is found again.
-        let _ = std::fs::remove_file(old.path());
+/// Tells the plugin once, whatever comes of it. Errors: the shipper is to end; the next one tells the plugin.
+fn leave(address: &Address, plugin: &LogPlugin, plan: &Path, stop: BorrowedFd<'_>) -> Result<(), Problem> {
+    let record = plan.with_file_name(STREAM);
+    let Ok(name) = std::fs::read_to_string(&record) else { return Ok(()) };
+    let fifo = Path::new(&plugin.fifo_dir).join(&name);
+    // After a boot there is none.
+    if fifo.symlink_metadata().is_ok_and(|facts| facts.file_type().is_fifo()) {
+        part(address, &format!("{}/{name}", plugin.seen_dir), stop)?;
+        // The plugin may keep the FIFO, whose directory it may write into.
+        let _ = std::fs::remove_file(fifo);
     }
+    let _ = std::fs::remove_file(record);
     Ok(())
 }
 
@@ -115,9 +116,8 @@ pub(super) fn open(plan: &str, stop: BorrowedFd<'_>) -> Result<(OwnedFd, Tap), P
     let text = std::fs::read(plan).map_err(|_| broken)?;
     let Plan { plugin: Some(plugin), facts, .. } = Plan::from_json(&text).ok_or(broken)? else { return Err(broken) };
     let address = address_of(&plugin).ok_or(broken)?;
-    leave(&address, &plugin, &facts.id, stop)?;
-    let (fifo, seen) = make(&plugin, &facts.id)?;
-    let tap = Tap { address, fifo, seen };
+    leave(&address, &plugin, Path::new(plan), stop)?;
+    let tap = make(address, &plugin, &facts.id, Path::new(plan))?;
     // A FIFO without a reader cannot be opened for writing. This end is the reader until the plugin is one; and so the plugin's
     // own opening, which may come before its answer, does not wait.
     let both = open_fifo(&tap.fifo, OFlag::O_RDWR)?;
@@ -147,15 +147,19 @@ fn open_fifo(path: &Path, way: OFlag) -> Result<OwnedFd, Problem> {
     open_file(same.as_str(), way | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC, Mode::empty()).map_err(failed)
 }
 
-/// Makes a FIFO. Returns its two paths.
-fn make(plugin: &LogPlugin, id: &str) -> Result<(PathBuf, String), Problem> {
+/// Makes a FIFO.
+fn make(address: Address, plugin: &LogPlugin, id: &str, plan: &Path) -> Result<Tap, Problem> {
     let dir = Path::new(&plugin.fifo_dir);
     let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
     made.map_err(|error| failed(Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO))))?;
     let name = format!("{id}-{:x}", crate::time::now_ns());
-    let path = dir.join(&name);
-    nix::unistd::mkfifo(&path, Mode::S_IRWXU).map_err(failed)?;
-    Ok((path, format!("{}/{name}", plugin.seen_dir)))
+    let record = plan.with_file_name(STREAM);
+    // On a full disk the FIFO of a killed program stays, and the plugin is not told.
+    let _ = std::fs::write(&record, &name);
+    let fifo = dir.join(&name);
+    let made = nix::unistd::mkfifo(&fifo, Mode::S_IRWXU).map_err(failed);
+    made.inspect_err(|_| drop(std::fs::remove_file(&record)))?;
+    Ok(Tap { address, fifo, seen: format!("{}/{name}", plugin.seen_dir), record })
 }
 
 /// Asks the plugin to read. Its own error is kept beside the plan, for inspection.
@@ -262,53 +266,27 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_a_plugin_puts_beside_its_fifos_keeps_no_program() {
-        let (dir, plan) = with_dir("beside");
-        let fifos = dir.join("fifos");
-        std::fs::create_dir(fifos.join("abc-x")).unwrap();
-        std::fs::write(fifos.join("abc-y"), "").unwrap();
-        std::os::unix::fs::symlink("/dev/null", fifos.join("abc-z")).unwrap();
-        nix::unistd::mkfifo(&fifos.join("other-1"), Mode::S_IRWXU).unwrap();
-        assert!(!has_left_streams(&plan));
-        nix::unistd::mkfifo(&fifos.join("abc-1"), Mode::S_IRWXU).unwrap();
-        assert!(has_left_streams(&plan));
-        std::fs::remove_dir_all(&dir).unwrap();
-    }
-
-    #[test]
-    fn a_plugin_is_asked_about_few_of_many_fifos_and_none_when_the_program_ends() {
+    fn fifos_that_a_plugin_makes_keep_no_program_and_it_is_told_of_one_once() {
         let (dir, plan) = with_dir("many");
-        let plugin = plan.plugin.unwrap();
-        let make_all = || {
-            for number in 0..100 {
-                let fifo = dir.join(format!("fifos/abc-{number}"));
-                // FIFOs of the round before may be there.
-                let _ = nix::unistd::mkfifo(&fifo, Mode::S_IRWXU);
-            }
-        };
+        let path = dir.join("plan");
+        std::fs::write(&path, plan.to_json()).unwrap();
+        let fifo = |number: u32| dir.join(format!("fifos/abc-{number}"));
+        (0..100).for_each(|number| nix::unistd::mkfifo(&fifo(number), Mode::S_IRWXU).unwrap());
+        assert!(!has_left_stream(&dir));
+        std::fs::write(dir.join(STREAM), "abc-7").unwrap();
+        assert!(has_left_stream(&dir));
         let socket = std::os::unix::net::UnixListener::bind(dir.join("socket")).unwrap();
         socket.set_nonblocking(true).unwrap();
-        let asked = || {
-            let mut asked = 0;
-            loop {
-                match socket.accept() {
-                    Ok(_) => asked += 1,
-                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break asked,
-                    Err(error) => panic!("{error}"),
-                }
-            }
-        };
-        let address = address_of(&plugin).unwrap();
         let stop = EventFd::from_flags(EfdFlags::EFD_CLOEXEC).unwrap();
-        make_all();
         stop.write(1).unwrap();
-        assert_eq!(leave(&address, &plugin, "abc", stop.as_fd()), Err(Problem::Stopped));
-        assert_eq!(fifos(&plugin, "abc").count(), 100, "the next program finds them");
+        assert_eq!(leave_stream(path.to_str().unwrap(), stop.as_fd()), Err(Problem::Stopped));
+        assert!(has_left_stream(&dir) && fifo(7).exists(), "the next program finds it");
+        let asked = || std::iter::from_fn(|| socket.accept().ok()).count();
         asked();
         let stop = EventFd::from_flags(EfdFlags::EFD_CLOEXEC).unwrap();
-        let answers = std::thread::scope(|scope| {
+        let calls = std::thread::scope(|scope| {
             let (done, is_done) = std::sync::mpsc::channel::<()>();
-            let answers = scope.spawn(move || {
+            let calls = scope.spawn(move || {
                 let mut count = 0;
                 while matches!(is_done.try_recv(), Err(std::sync::mpsc::TryRecvError::Empty)) {
                     // Each call ends at once: its connection is closed without an answer.
@@ -317,11 +295,31 @@ mod tests {
                 }
                 count + asked()
             });
-            leave(&address, &plugin, "abc", stop.as_fd()).unwrap();
+            for _ in 0..3 {
+                leave_stream(path.to_str().unwrap(), stop.as_fd()).unwrap();
+            }
             drop(done);
-            answers.join().unwrap()
+            calls.join().unwrap()
         });
-        assert_eq!((answers, fifos(&plugin, "abc").count()), (LEFT, 0));
+        let left = std::fs::read_dir(dir.join("fifos")).unwrap().count();
+        assert_eq!((calls, left, fifo(7).exists(), has_left_stream(&dir)), (1, 99, false, false));
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_fifo_that_is_gone_is_told_to_nobody_and_one_that_stays_keeps_no_program() {
+        let (dir, plan) = with_dir("gone");
+        let path = dir.join("plan");
+        std::fs::write(&path, plan.to_json()).unwrap();
+        let stop = EventFd::from_flags(EfdFlags::EFD_CLOEXEC).unwrap();
+        // A directory of that name: it cannot be removed as a file is.
+        std::fs::create_dir_all(dir.join("fifos/abc-2")).unwrap();
+        for name in ["abc-1", "abc-2", ""] {
+            std::fs::write(dir.join(STREAM), name).unwrap();
+            leave_stream(path.to_str().unwrap(), stop.as_fd()).unwrap();
+            assert!(!has_left_stream(&dir), "{name}");
+        }
+        assert!(dir.join("fifos/abc-2").is_dir());
         std::fs::remove_dir_all(&dir).unwrap();
     }
 

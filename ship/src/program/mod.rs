@@ -20,6 +20,7 @@ use crate::holder::Holder;
 use crate::outbox::{self, Entry};
 use crate::shipper::{Spawn, run_until_done};
 use crate::sys;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
@@ -73,10 +74,18 @@ fn prepare(root: &Path, fifos: &[PathBuf]) -> io::Result<File> {
     nix::unistd::setsid()?;
     nix::unistd::chdir("/")?;
     sys::name_process(c"coracle-shipper");
+    raise_limit_of_files();
     DirBuilder::new().recursive(true).mode(0o700).create(outbox::directory(root))?;
     confine::give_up_rights()?;
     confine::write_only_below(&outbox::directory(root), fifos)?;
     Ok(lock)
+}
+
+/// A log that is read has a file open: a thousand containers need more than the usual limit. Without a higher one some logs wait.
+fn raise_limit_of_files() {
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+    }
 }
 
 /// The keeper's work: a worker lives until the work is done.

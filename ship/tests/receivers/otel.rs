@@ -159,6 +159,92 @@ fn events_go_by_tls_to_a_receiver_with_the_right_certificate_alone() {
     assert!(numbers(&receiver.out(), &other).is_empty());
 }
 
+/// Set in a process whose environment names a proxy.
+#[cfg(feature = "tls")]
+const PROXIED: &str = "CORACLE_TEST_PROXIED";
+
+/// Gives tunnels to ports of this machine, whatever their host is called; the first one is refused. Answers the heads of the
+/// requests as long as `stop` is not set.
+#[cfg(feature = "tls")]
+fn proxy(listener: &std::net::TcpListener, stop: &std::sync::atomic::AtomicBool) -> Vec<String> {
+    use std::io::{Read, Write};
+    let (mut heads, mut byte) = (Vec::new(), [0]);
+    for stream in listener.incoming() {
+        if stop.load(std::sync::atomic::Ordering::Acquire) {
+            break;
+        }
+        let (mut stream, mut head) = (stream.expect("a connection"), Vec::new());
+        while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|length| length == 1) {
+            head.extend(byte);
+        }
+        heads.push(String::from_utf8_lossy(&head).into_owned());
+        if heads.len() == 1 {
+            stream.write_all(b"HTTP/1.1 503 Later\r\n\r\n").expect("an answer");
+            continue;
+        }
+        let port = heads.last().and_then(|head| head.split(&[':', ' '][..]).nth(2)?.parse().ok()).expect("a port");
+        let receiver = std::net::TcpStream::connect(("127.0.0.1", port)).expect("the receiver");
+        stream.write_all(b"HTTP/1.1 200 Here\r\n\r\n").expect("an answer");
+        for (from, to) in [(&stream, &receiver), (&receiver, &stream)] {
+            let (mut from, mut to) = (from.try_clone().expect("a socket"), to.try_clone().expect("a socket"));
+            std::thread::spawn(move || {
+                let _ = std::io::copy(&mut from, &mut to);
+                let _ = to.shutdown(std::net::Shutdown::Write);
+            });
+        }
+    }
+    heads
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn events_go_through_the_proxy_of_the_environment() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    if std::env::var_os(PROXIED).is_some() {
+        return proxied();
+    }
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("listen");
+    let address = listener.local_addr().expect("an address");
+    let stop = AtomicBool::new(false);
+    let heads = std::thread::scope(|scope| {
+        let proxy = scope.spawn(|| proxy(&listener, &stop));
+        let mut again = Command::new(std::env::current_exe().expect("this program"));
+        again.args(["--exact", "otel::events_go_through_the_proxy_of_the_environment", "--nocapture"]);
+        again
+            .env(PROXIED, "1")
+            .env("HTTPS_PROXY", format!("http://me:secret@{address}"))
+            .env("NO_PROXY", "other.example");
+        let status = again.status();
+        stop.store(true, Ordering::Release);
+        drop(std::net::TcpStream::connect(address));
+        assert!(status.expect("this program").success(), "see above");
+        proxy.join().expect("the proxy")
+    });
+    assert!(heads.len() >= 2, "{heads:?}");
+    for head in heads {
+        assert!(head.starts_with("CONNECT receiver.example:"), "{head}");
+        assert!(head.contains("\r\nProxy-Authorization: Basic bWU6c2VjcmV0\r\n"), "{head}");
+    }
+}
+
+/// Only the proxy knows the receiver's name.
+#[cfg(feature = "tls")]
+fn proxied() {
+    let mut world = World::new();
+    crate::rsyslog::certificates(&world.dir);
+    let files = ["cert.pem", "key.pem"].map(|name| world.dir.join(name)).to_vec();
+    let receiver = Collector { files, ..Collector::new(&world, "splunk") };
+    let _running = receiver.start();
+    let port = receiver.address.rsplit(':').next().expect("a port");
+    let ca = world.dir.join("ca.pem").display().to_string();
+    let named = [("splunk-capath", ca.as_str()), ("splunk-caname", "127.0.0.1")];
+    let mut log = splunk(&world, "a", &format!("https://receiver.example:{port}"), &named);
+    world.ship();
+    log.write(500);
+    assert_eq!(log.await_delivery(), (500, 0));
+    arrived(&log, || receiver.out());
+}
+
 /// The receiver answers another path with an error: no line counts as delivered.
 #[test]
 fn a_receiver_that_refuses_has_nothing_delivered() {

@@ -160,6 +160,36 @@ fn a_receiver_that_restarts_gets_all_but_what_its_kernel_took() {
     assert!(missing.len() < 4000, "more is missing than the receiver's kernel could hold");
 }
 
+/// How many connections to a port are open.
+fn connections(port: u16) -> usize {
+    let port = format!(":{port:04X} ");
+    let table = std::fs::read_to_string("/proc/self/net/tcp").expect("connections");
+    let to_it = |line: &&str| line.split_whitespace().nth(2).is_some_and(|peer| format!("{peer} ").ends_with(&port));
+    table.lines().filter(to_it).filter(|line| line.split_whitespace().nth(3) == Some("01")).count()
+}
+
+#[test]
+fn a_thousand_containers_share_a_connection_and_each_line_comes_once() {
+    let mut world = World::new();
+    let receiver = Rsyslog::new(&world);
+    let address = format!("tcp://127.0.0.1:{}", receiver.tcp);
+    let of = |number: u32| world.container(&format!("{number}"), "syslog", &[("syslog-address", &address)]);
+    let mut logs: Vec<Log> = (1000..2000).map(of).collect();
+    // The receiver comes after the first lines of half of them.
+    logs[..500].iter_mut().for_each(|log| log.write(5));
+    world.ship();
+    let _running = receiver.start();
+    logs.iter_mut().for_each(|log| log.write(5));
+    for log in &logs {
+        assert_eq!(log.await_delivery(), (log.written, 0));
+    }
+    assert_eq!(connections(receiver.tcp), 1);
+    for log in &logs {
+        let counts = arrived(log, || receiver.out());
+        assert!(counts.values().all(|count| *count == 1), "{}: {counts:?}", log.id);
+    }
+}
+
 #[test]
 fn containers_of_one_receiver_share_a_connection_and_a_restart_of_the_shipper_repeats_nothing() {
     let mut world = World::new();
@@ -177,12 +207,7 @@ fn containers_of_one_receiver_share_a_connection_and_a_restart_of_the_shipper_re
         for log in &logs {
             assert_eq!(log.await_delivery(), (500 * round, 0));
         }
-        let port = format!(":{:04X} ", receiver.tcp);
-        let table = std::fs::read_to_string("/proc/self/net/tcp").expect("connections");
-        let to_it =
-            |line: &&str| line.split_whitespace().nth(2).is_some_and(|peer| format!("{peer} ").ends_with(&port));
-        let open = table.lines().filter(to_it).filter(|line| line.split_whitespace().nth(3) == Some("01")).count();
-        assert_eq!(open, 1, "{table}");
+        assert_eq!(connections(receiver.tcp), 1);
         world.stop_shipping();
     }
     for log in &logs {

@@ -4,13 +4,15 @@
 // plugin's own below /mnt/volumes, or, with the variable PLAIN=1, plain directories there. The requests of user "mallory" are denied. The
 // messages of logs are lines of /state/log. A volume with the option link=PATH is a link to PATH; the option
 // socket=PATH puts a link to PATH in the place of the plugin's socket. The kind deaf listens, but accepts nobody,
-// and its queue is full. With the variable DIE=1 the plugin ends when a volume "die" is made for the first time.
+// and its queue is full. The kind bare is authz
+// that does not remove a socket before it listens, as docker's helpers do. With the variable DIE=1 the plugin ends when a volume "die" is made for the first time.
 package main
 
 import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -213,6 +215,12 @@ func serve(name, kind string) error {
 		return handler.ServeUnix(name, 0)
 	case "authz":
 		return authorization.NewHandler(guard{}).ServeUnix(name, 0)
+	case "bare":
+		listener, err := net.Listen("unix", "/run/docker/plugins/"+name+".sock")
+		if err != nil {
+			return err
+		}
+		return authorization.NewHandler(guard{}).Serve(listener)
 	case "deaf":
 		return deaf(name)
 	case "log":

@@ -1,0 +1,208 @@
+//! The proxy through which receivers are asked by HTTPS: a tunnel, for which the proxy is asked by CONNECT. The variables and the
+//! hosts that need no proxy are those of registries.
+
+use super::{PATIENCE, Problem, connect, send_some, wait};
+use crate::cursor::Fault;
+use crate::google::base64url;
+use crate::http::percent_decoded;
+use crate::options::{Address, host_port};
+use nix::errno::Errno;
+use nix::poll::PollFlags;
+use nix::sys::socket::{MsgFlags, recv};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
+
+/// The longest head of a proxy's answer.
+const HEAD: usize = 16 << 10;
+/// The port of a proxy that names none.
+const PORT: u16 = 80;
+
+/// The variable does not name a proxy, or the proxy gave no tunnel.
+fn failed(errno: i32) -> Problem {
+    Problem::Failed(Fault::Proxy, errno)
+}
+
+/// A proxy of HTTP.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Proxy {
+    host: String,
+    port: u16,
+    /// A name and a password as the proxy's header has them; empty: none.
+    login: String,
+}
+
+impl Proxy {
+    /// The proxy for a receiver; `None`: the receiver needs none. Errors: the variable is not the address of a proxy.
+    pub(super) fn of(receiver: &str) -> Result<Option<Proxy>, Problem> {
+        let lower = |name: &str| std::env::var(name.to_ascii_lowercase());
+        let word = |name: &str| std::env::var(name).or_else(|_| lower(name)).unwrap_or_default();
+        Proxy::chosen(&word("HTTPS_PROXY"), &word("NO_PROXY"), receiver)
+    }
+
+    fn chosen(proxy: &str, exempt: &str, receiver: &str) -> Result<Option<Proxy>, Problem> {
+        if proxy.is_empty() || is_exempt(receiver, exempt) {
+            return Ok(None);
+        }
+        Proxy::parse(proxy).map(Some).ok_or(failed(libc::EINVAL))
+    }
+
+    /// Reads `[http://][NAME[:PASSWORD]@]HOST[:PORT]`.
+    fn parse(text: &str) -> Option<Proxy> {
+        let rest = match text.split_once("://") {
+            Some(("http", rest)) => rest,
+            Some(_) => return None,
+            None => text,
+        };
+        let named = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let (login, site) = named.rsplit_once('@').unwrap_or(("", named));
+        let (host, port) = host_port(site, Some(PORT))?;
+        let (name, password) = login.split_once(':').unwrap_or((login, ""));
+        let login = match login {
+            "" => String::new(),
+            _ => base64(format!("{}:{}", percent_decoded(name)?, percent_decoded(password)?).as_bytes()),
+        };
+        Some(Proxy { host, port, login })
+    }
+
+    /// Opens a tunnel to a receiver. The proxy looks its name up.
+    pub(super) fn tunnel(&self, receiver: (&str, u16), stop: BorrowedFd<'_>) -> Result<OwnedFd, Problem> {
+        let socket = connect::open(&Address::Tcp(self.host.clone(), self.port), stop)?;
+        let site = match receiver {
+            (host, port) if host.contains(':') => format!("[{host}]:{port}"),
+            (host, port) => format!("{host}:{port}"),
+        };
+        let login = match self.login.as_str() {
+            "" => String::new(),
+            login => format!("Proxy-Authorization: Basic {login}\r\n"),
+        };
+        let request = format!("CONNECT {site} HTTP/1.1\r\nHost: {site}\r\n{login}\r\n");
+        let (until, mut rest) = (Instant::now() + PATIENCE, request.as_bytes());
+        while !rest.is_empty() {
+            let taken = send_some(&socket, rest, Some(until), stop, || false)?;
+            rest = &rest[taken..];
+        }
+        let head = head(&socket, until, stop)?;
+        match status(&head) {
+            Some(200..300) => Ok(socket),
+            Some(407) => Err(failed(libc::EACCES)),
+            _ => Err(failed(libc::ECONNREFUSED)),
+        }
+    }
+}
+
+/// The head of the proxy's answer. The bytes behind the head are the receiver's, and are not taken.
+fn head(socket: &OwnedFd, until: Instant, stop: BorrowedFd<'_>) -> Result<Vec<u8>, Problem> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() || head.len() == HEAD {
+            return Err(failed(if left.is_zero() { libc::ETIMEDOUT } else { libc::EBADMSG }));
+        }
+        let mut byte = [0];
+        match recv(socket.as_raw_fd(), &mut byte, MsgFlags::MSG_DONTWAIT) {
+            Ok(0) => return Err(failed(libc::ECONNRESET)),
+            Ok(_) => head.extend(byte),
+            Err(Errno::EAGAIN | Errno::EINTR) => drop(wait(socket.as_fd(), PollFlags::POLLIN, left, stop)?),
+            Err(errno) => return Err(failed(errno as i32)),
+        }
+    }
+    Ok(head)
+}
+
+fn status(head: &[u8]) -> Option<u16> {
+    let text = std::str::from_utf8(head.get(..12)?).ok()?;
+    text.strip_prefix("HTTP/1.")?.get(2..)?.parse().ok()
+}
+
+/// With padding, which the form for URLs lacks.
+fn base64(bytes: &[u8]) -> String {
+    let mut text = base64url(bytes).replace('-', "+").replace('_', "/");
+    while !text.len().is_multiple_of(4) {
+        text.push('=');
+    }
+    text
+}
+
+/// Whether a host is used without a proxy: it is in the list, or is this machine.
+fn is_exempt(host: &str, list: &str) -> bool {
+    let host = host.to_ascii_lowercase();
+    let is_named = |entry: &str| {
+        let suffix = entry.trim_start_matches('*').trim_start_matches('.').to_ascii_lowercase();
+        entry == "*" || host == suffix || host.ends_with(&format!(".{suffix}"))
+    };
+    let mut entries = list.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+    matches!(host.as_str(), "localhost" | "::1") || host.starts_with("127.") || entries.any(is_named)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::eventfd::{EfdFlags, EventFd};
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_proxy_is_chosen_as_for_registries() {
+        let of = |proxy: &str, exempt: &str, host: &str| Proxy::chosen(proxy, exempt, host);
+        let proxy = |host: &str, port, login: &str| Ok(Some(Proxy { host: host.into(), port, login: login.into() }));
+        assert_eq!(of("http://p:3128/", "", "logs.example"), proxy("p", 3128, ""));
+        assert_eq!(of("u%40x:p?@p", "", "logs.example"), Err(failed(libc::EINVAL)));
+        assert_eq!(of("http://u%40x:p%3F@[::2]:1", "", "logs.example"), proxy("::2", 1, "dUB4OnA/"));
+        assert_eq!(of("p", "other.example, .local", "logs.example"), proxy("p", 80, ""));
+        for (exempt, host) in [
+            ("example", "logs.example"),
+            ("*.example", "LOGS.example"),
+            ("*", "a"),
+            ("", "127.0.0.1"),
+            ("", "localhost"),
+        ] {
+            assert_eq!(of("http://p", exempt, host), Ok(None), "{exempt} {host}");
+        }
+        assert_eq!(of("", "", "logs.example"), Ok(None));
+        for bad in ["socks5://p", "https://p", "http://", "http://p:x"] {
+            assert_eq!(of(bad, "", "logs.example"), Err(failed(libc::EINVAL)), "{bad}");
+        }
+    }
+
+    /// The outcome of a tunnel through a proxy that answers this, the request, and what came through the tunnel.
+    fn through(answer: &'static str) -> (Result<String, Problem>, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let (mut request, mut byte) = (Vec::new(), [0]);
+            while !request.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() == 1 {
+                request.extend(byte);
+            }
+            stream.write_all(answer.as_bytes()).unwrap();
+            String::from_utf8(request).unwrap()
+        });
+        let stop = EventFd::from_flags(EfdFlags::EFD_CLOEXEC).unwrap();
+        let proxy = Proxy { host: "127.0.0.1".into(), port, login: "dTpw".into() };
+        let opened = proxy.tunnel(("::5", 443), stop.as_fd());
+        let request = server.join().unwrap();
+        let read = opened.map(|socket| {
+            let mut text = [0; 64];
+            let length = recv(socket.as_raw_fd(), &mut text, MsgFlags::empty()).unwrap();
+            String::from_utf8_lossy(&text[..length]).into_owned()
+        });
+        (read, request)
+    }
+
+    #[test]
+    fn a_tunnel_begins_behind_the_proxy_s_answer() {
+        let (read, request) = through("HTTP/1.1 200 OK\r\nA: b\r\n\r\nfrom the receiver");
+        assert_eq!(read, Ok("from the receiver".to_owned()));
+        let wanted = "CONNECT [::5]:443 HTTP/1.1\r\nHost: [::5]:443\r\nProxy-Authorization: Basic dTpw\r\n\r\n";
+        assert_eq!(request, wanted);
+    }
+
+    #[test]
+    fn a_proxy_that_refuses_gives_no_tunnel() {
+        let of = |answer| through(answer).0.unwrap_err();
+        assert_eq!(of("HTTP/1.1 407 No\r\n\r\n"), failed(libc::EACCES));
+        assert_eq!(of("HTTP/1.0 502 Bad\r\nLength: 0\r\n\r\n"), failed(libc::ECONNREFUSED));
+        assert_eq!(of("SSH-2.0\r\n\r\n"), failed(libc::ECONNREFUSED));
+        assert_eq!(of("HTTP/1.1 200"), failed(libc::ECONNRESET));
+    }
+}
