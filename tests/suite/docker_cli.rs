@@ -6,6 +6,12 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
+/// The newest version of the API that [`Served`] serves, if the run chooses one: the suites of the contract run with 1.24,
+/// too (`make test-contract`).
+pub fn newest_served() -> Option<String> {
+    std::env::var("CORACLE_API_MAX").ok()
+}
+
 /// `coracle serve` on a root of its own, and the docker command that talks to it.
 pub struct Served {
     pub root: Root,
@@ -29,6 +35,7 @@ impl Served {
             .args(["--root".as_ref(), root.dir.join("root").as_os_str()])
             .args(["--run".as_ref(), root.dir.join("run").as_os_str()])
             .args(["serve", "--durability", "off", "-H", &format!("unix://{}", socket.display())])
+            .args(newest_served().map(|version| format!("--api-max={version}")))
             .stderr(Stdio::null())
             .spawn()
             .expect("run coracle serve");

@@ -28,6 +28,10 @@ impl Drop for Prepared {
     }
 }
 
+/// Files of a container and of a volume, of sizes that no other has: one with two names, one with a hole, and a link.
+const FILES: &str = "for d in /own /data; do mkdir -p $d/deep; head -c 300001 /dev/zero >$d/one; ln $d/one $d/deep/two; \
+                     ln -s one $d/link; dd if=/dev/zero of=$d/hole bs=1 count=1 seek=70000 2>/dev/null; done; sync";
+
 fn prepare(socket: &Path) -> Prepared {
     let sleep = json!(["sleep", "10000"]);
     let bodies = [
@@ -35,7 +39,10 @@ fn prepare(socket: &Path) -> Prepared {
             "run1",
             json!({ "Cmd": sleep, "Labels": { "a": "b" }, "HostConfig": { "Binds": ["data:/data"], "NetworkMode": "none" } }),
         ),
-        ("stop1", json!({ "Cmd": ["true"], "HostConfig": { "NetworkMode": "none" } })),
+        (
+            "stop1",
+            json!({ "Cmd": ["sh", "-c", FILES], "HostConfig": { "Binds": ["data:/data"], "NetworkMode": "none" } }),
+        ),
         ("made1", json!({ "Cmd": ["true"], "HostConfig": { "NetworkMode": "own-net" } })),
     ];
     let must = |method: &str, path: &str, body: &Value| {
@@ -137,6 +144,48 @@ fn compared(here: &Path, theirs: &Path, list: &Value) -> Vec<String> {
     lines
 }
 
+/// The numbers of the disk usage, by their names.
+fn sizes(socket: &Path) -> BTreeMap<String, i64> {
+    let (status, bytes) = crate::oracle::call_at(socket, "1.41", "GET", "/system/df", b"");
+    assert_eq!(status, 200);
+    let usage = document(&bytes);
+    let mut sizes = BTreeMap::new();
+    let mut add = |name: String, value: &Value| {
+        sizes.insert(name, value.as_i64().unwrap_or(-1));
+    };
+    add("layers".into(), &usage["LayersSize"]);
+    let items = |list: &str| usage[list].as_array().cloned().unwrap_or_default();
+    for image in items("Images") {
+        for member in ["Size", "SharedSize", "Containers"] {
+            add(format!("{} {member}", image["RepoTags"]), &image[member]);
+        }
+    }
+    for container in items("Containers") {
+        for member in ["SizeRw", "SizeRootFs"] {
+            // Absent: none.
+            add(format!("{} {member}", container["Names"]), container.get(member).unwrap_or(&json!(0)));
+        }
+    }
+    for volume in items("Volumes") {
+        for member in ["Size", "RefCount"] {
+            add(format!("{} {member}", text(&volume["Name"])), &volume["UsageData"][member]);
+        }
+    }
+    sizes
+}
+
+/// The disk usage of the same content is that of dockerd, within a block.
+fn same_sizes(here: &Path, theirs: &Path) {
+    let (ours, theirs) = (sizes(here), sizes(theirs));
+    assert!(ours.get("data Size").is_some_and(|size| *size > 300_000), "{ours:?}");
+    let names: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+    for name in names {
+        let (a, b) = (ours.get(name), theirs.get(name));
+        let near = a.zip(b).is_some_and(|(a, b)| a.abs_diff(*b) <= 4096);
+        assert!(near, "{name}: here {a:?}, dockerd {b:?}\nhere {ours:?}\ndockerd {theirs:?}");
+    }
+}
+
 #[test]
 fn versions_to_1_41_are_answered_as_dockerd_answers_them() {
     let list = std::fs::read_to_string(project().join("tests/oracle/versions.json")).expect("read");
@@ -148,6 +197,7 @@ fn versions_to_1_41_are_answered_as_dockerd_answers_them() {
         dockerd.docker(&["load", "-q", "-i", &busybox_archive().to_string_lossy()]);
         let theirs = served.root.dir.join("dockerd/sock");
         let _there = prepare(&theirs);
+        same_sizes(&served.socket, &theirs);
         let wrong = compared(&served.socket, &theirs, &list);
         assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
         return;
