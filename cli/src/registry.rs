@@ -66,7 +66,7 @@ pub fn pull_for_create(engine: &Engine, image: &str, quiet: bool) -> Result<(), 
     let (name, tag) = with_tag(image);
     let auth = credentials(&name)?;
     let mut show = Show::on_stderr(quiet);
-    engine.image_pull(&PullImage { name, tag, auth }, &mut |message| show.message(&message), None)?;
+    engine.image_pull(&PullImage { name, tag, auth, platform: None }, &mut |message| show.message(&message), None)?;
     Ok(())
 }
 
@@ -75,7 +75,7 @@ fn pull(globals: &Globals, parsed: &Parsed) -> Outcome {
     let auth = credentials(&name)?;
     let quiet = parsed.has("quiet");
     let mut show = Show::new(quiet);
-    let request = PullImage { name, tag, auth };
+    let request = PullImage { name, tag, auth, platform: None };
     let names = globals.engine()?.image_pull(&request, &mut |message| show.message(&message), None)?;
     if quiet {
         for name in names {

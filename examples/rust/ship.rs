@@ -31,7 +31,8 @@ fn fetch(engine: &Engine, from: &str) -> Result<String> {
     }
     let mut meter = Meter::new("pull");
     // Without a tag a pull would fetch every tag of the repository.
-    let request = PullImage { name: from.to_owned(), tag: tag_of(from), auth: credentials(from)? };
+    let request =
+        PullImage { name: from.to_owned(), tag: tag_of(from), auth: credentials(from)?, ..Default::default() };
     engine.image_pull(&request, &mut |message| meter.show(&message), None)?;
     Ok(from.to_owned())
 }

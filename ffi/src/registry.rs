@@ -39,7 +39,7 @@ pub unsafe extern "C" fn coracle_image_pull(
 ) -> coracle_status {
     call(c, Access::Change, op, Outs::none().id(out_id), err, &mut |root| {
         let (name, tag) = named(arg::text(r#ref, "ref")?);
-        let request = PullImage { name, tag, auth: auth(auth_json, root.lenient())? };
+        let request = PullImage { name, tag, auth: auth(auth_json, root.lenient())?, platform: None };
         let engine = root.engine().clone();
         let pull = move |using: &Using| {
             let result = engine.image_pull(&request, &mut |record| using.progress(&record), using.op());

@@ -40,6 +40,7 @@ mod message;
 mod misfit;
 mod parameters;
 mod peer;
+mod platform;
 mod query;
 mod router;
 mod routes;

@@ -3,16 +3,18 @@
 
 use crate::query::Query;
 use crate::routes::Route;
-use coracle::{Error, Result, version};
-use serde_json::Value;
+use coracle::model::ImagePlatform;
+use coracle::{Error, Result};
 
 enum Rule {
     /// Refused unless it is empty, or a no.
     Refused,
     /// One of these, or empty.
     Only(&'static [&'static str]),
-    /// The platform of this host, or empty: `linux/amd64`, or an object of `os` and `architecture`.
+    /// A platform that this host runs, or empty: `linux/amd64`, or an object of `os` and `architecture`.
     Platform,
+    /// As [`Rule::Platform`], of an import; a pull takes other platforms, too.
+    PlatformOfImport,
 }
 use Rule::*;
 
@@ -20,16 +22,9 @@ use Rule::*;
 type Row = (&'static str, &'static str, &'static [(&'static str, Rule)]);
 
 static ROWS: &[Row] = &[
-    ("POST", "/containers/create", &[("platform", Platform)]),
     ("POST", "/containers/{name}/start", &[("checkpoint", Refused), ("checkpoint-dir", Refused)]),
-    ("GET", "/images/{name}/json", &[("platform", Platform)]),
-    ("GET", "/images/{name}/history", &[("platform", Platform)]),
-    ("GET", "/images/{name}/get", &[("platform", Platform)]),
-    ("GET", "/images/get", &[("platform", Platform)]),
     ("POST", "/images/load", &[("platform", Platform)]),
-    ("POST", "/images/create", &[("platform", Platform)]),
-    ("POST", "/images/{name}/push", &[("platform", Platform)]),
-    ("DELETE", "/images/{name}", &[("platforms", Platform)]),
+    ("POST", "/images/create", &[("platform", PlatformOfImport)]),
     ("POST", "/build", &[("version", Only(&["1", "2"])), ("session", Refused), ("outputs", Refused)]),
     ("GET", "/networks/{name}", &[("scope", Only(&["local"]))]),
 ];
@@ -42,7 +37,8 @@ pub(crate) fn check(route: &Route, query: &Query) -> Result<()> {
             let fits = match rule {
                 Refused => !query.flag(name),
                 Only(words) => text.is_empty() || words.contains(&text),
-                Platform => is_this(text),
+                Platform => is_here(text)?,
+                PlatformOfImport => !query.text("fromImage").is_empty() || is_here(text)?,
             };
             if !fits {
                 return Err(Error::unsupported(format!("the parameter {name}={text} is not supported")));
@@ -52,23 +48,12 @@ pub(crate) fn check(route: &Route, query: &Query) -> Result<()> {
     Ok(())
 }
 
-/// Whether `text` names the platform that this host runs.
-fn is_this(text: &str) -> bool {
-    let asked: Vec<String> = match serde_json::from_str::<Value>(text) {
-        Ok(Value::Object(members)) => {
-            let member = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-            vec![member("os"), member("architecture")]
-        }
-        _ => text.split('/').take(2).map(str::to_owned).collect(),
-    };
-    let here = version();
-    let arch = match asked.get(1).map_or("", String::as_str) {
-        "x86_64" | "x86-64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    };
-    let os = asked.first().map_or("", String::as_str);
-    (os.is_empty() || os.eq_ignore_ascii_case(&here.os)) && (arch.is_empty() || arch.eq_ignore_ascii_case(&here.arch))
+/// Whether `text` names a platform that this host runs, or none.
+fn is_here(text: &str) -> Result<bool> {
+    let here = ImagePlatform::of_this_machine();
+    // Any variant of this host's processor: nothing here tells which one it is.
+    let same = |asked: &ImagePlatform| (&asked.os, &asked.architecture) == (&here.os, &here.architecture);
+    Ok(text.is_empty() || same(&text.parse()?))
 }
 
 #[cfg(test)]
@@ -87,26 +72,27 @@ mod tests {
         }
         let error = checked("POST", "/containers/x/start", "checkpoint=c").unwrap_err();
         assert_eq!((error.http_status(), error.message()), (501, "the parameter checkpoint=c is not supported"));
-        checked("DELETE", "/images/x", "platforms={\"os\":\"linux\"}").unwrap();
-        assert!(checked("DELETE", "/images/x", "platforms={\"os\":\"windows\"}").is_err());
+        checked("POST", "/images/create", "fromImage=x&platform=linux/s390x").unwrap();
+        assert!(checked("POST", "/images/create", "fromSrc=-&platform=linux/s390x").is_err());
         checked("POST", "/build", "version=1").unwrap();
         assert!(checked("POST", "/build", "version=3").is_err());
     }
 
     #[test]
     fn platforms() {
-        let here = version().arch;
+        let here = ImagePlatform::of_this_machine().architecture;
         for good in [
             String::new(),
             "linux".into(),
             format!("linux/{here}"),
             format!("{{\"os\":\"linux\",\"architecture\":\"{here}\"}}"),
         ] {
-            assert!(is_this(&good), "{good}");
+            assert!(is_here(&good).unwrap(), "{good}");
         }
         for bad in ["windows", "linux/s390x", "{\"os\":\"linux\",\"architecture\":\"s390x\"}", "linux/amd65"] {
-            assert!(!is_this(bad), "{bad}");
+            assert!(!is_here(bad).unwrap(), "{bad}");
         }
+        assert!(is_here("a planet").is_err());
     }
 
     /// A row whose path has no route would refuse nothing.

@@ -38,7 +38,7 @@ use crate::event::Journal;
 use crate::image::{Images, Reference, SharedBuilding, host_architecture};
 use crate::kernel::path::{BENEATH_NO_LINKS, openat2};
 use crate::kernel::tree;
-use crate::model::{BuildImage, Progress};
+use crate::model::{BuildImage, Progress, architecture_name};
 use crate::op::Op;
 use crate::options::Options;
 use args::Args;
@@ -193,11 +193,7 @@ fn check(request: &BuildImage) -> Result<Vec<Reference>> {
 fn check_architecture(platform: &str) -> Result<()> {
     let host = host_architecture();
     let asked = platform.split('/').nth(1).unwrap_or_default().to_ascii_lowercase();
-    let known = match asked.as_str() {
-        "x86_64" | "x86-64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    };
+    let known = architecture_name(&asked);
     match known.is_empty() || known == host {
         true => Ok(()),
         false => Err(Error::unsupported(format!("platform {platform}: this machine builds for linux/{host} only"))),

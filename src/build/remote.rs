@@ -23,7 +23,7 @@ const UNNAMED: &str = "__unnamed__";
 pub(super) fn pull(job: &mut Job<'_>, name: &str) -> Result<()> {
     let reference = Reference::parse(name)?;
     let auth = auth_for(&job.request.auths, reference.domain());
-    let pull = PullImage { name: reference.or_latest().to_string(), tag: String::new(), auth };
+    let pull = PullImage { name: reference.or_latest().to_string(), auth, ..PullImage::default() };
     let mut events = Vec::new();
     let (out, shop) = (&mut job.out, job.shop);
     let pulled = shop.images.puller.pull(

@@ -11,7 +11,7 @@ use crate::kernel::path::{IN_ROOT, openat2};
 use crate::kernel::{mount, tree};
 use crate::launch::{apparmor, cgroup};
 use crate::model::{ContainerConfig, HostConfig};
-use crate::model::{CreateBody, Created};
+use crate::model::{CreateBody, Created, ImagePlatform};
 use crate::options::{Options, UsernsRemap};
 use crate::plugin::Plugins;
 use crate::store::Flush;
@@ -103,9 +103,14 @@ impl Creator {
             image if matches!(made_for, MadeFor::Plugin(_)) => (image.to_owned(), Default::default()),
             image => self.images.catalog.config(image)?,
         };
+        let platform_warning = match (body.config.image.as_str(), made_for) {
+            ("", _) | (_, MadeFor::Plugin(_)) => None,
+            (name, _) => check_platform(name, body.platform.as_ref(), &view.platform())?,
+        };
         let image = ImageView { id: image_id, architecture: view.architecture, config: view.config };
         let inherited = self.mounts.inherited(&body.host_config)?;
-        let (mut spec, warnings) = spec::resolve(&checked, &image, id, &inherited)?;
+        let (mut spec, mut warnings) = spec::resolve(&checked, &image, id, &inherited)?;
+        warnings.extend(platform_warning);
         #[cfg(feature = "attacks")]
         if self.images.catalog.asks_for_rights(&spec.image_id)? {
             spec.host_config = spec.host_config.changed(|host| host.privileged = true)?;
@@ -348,6 +353,20 @@ impl Creator {
             }
         })?;
         Ok(Spec { host_config, ..changed })
+    }
+}
+
+/// Returns docker's warning about an image that this machine does not run by itself, where no platform was named. Errors: the
+/// image is of another platform than the named one.
+fn check_platform(name: &str, wanted: Option<&ImagePlatform>, image: &ImagePlatform) -> Result<Option<String>> {
+    let here = ImagePlatform::of_this_machine();
+    match wanted {
+        Some(wanted) => wanted.check(name, image).map(|()| None),
+        None if here.runs(image) => Ok(None),
+        None => Ok(Some(format!(
+            "The requested image's platform ({image}) does not match the detected host platform ({here}) and no specific \
+             platform was requested"
+        ))),
     }
 }
 

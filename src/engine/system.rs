@@ -40,7 +40,7 @@ pub fn version() -> Version {
         git_commit: env!("CORACLE_COMMIT").into(),
         go_version: env!("CORACLE_COMPILER").into(),
         os: std::env::consts::OS.into(),
-        arch: facts::go_arch(std::env::consts::ARCH).into(),
+        arch: crate::model::architecture_name(std::env::consts::ARCH).into(),
         kernel_version: facts::Names::read().release,
         experimental: false,
         build_time: build_time(env!("CORACLE_BUILT")),

@@ -2,7 +2,7 @@
 
 use super::digest::Digest;
 use crate::error::{Error, Result};
-use crate::model::{ContainerConfig, json_words};
+use crate::model::{ContainerConfig, ImagePlatform, json_words};
 use crate::time::parse_rfc3339;
 use crate::walls::Wall;
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,7 @@ const MAX_LAYERS: usize = 500;
 #[serde(default)]
 pub(crate) struct ImageConfig {
     pub(crate) architecture: Option<String>,
+    pub(crate) variant: Option<String>,
     pub(crate) os: Option<String>,
     pub(crate) created: Option<String>,
     pub(crate) author: Option<String>,
@@ -124,6 +125,7 @@ pub(crate) fn check_values(document: &[u8], most: usize) -> Result<()> {
 pub(crate) struct ImageConfigView {
     pub(crate) config: ContainerConfig,
     pub(crate) architecture: String,
+    pub(crate) variant: String,
     pub(crate) os: String,
     /// As the configuration writes it; may be empty.
     pub(crate) created: String,
@@ -134,9 +136,17 @@ impl From<ImageConfig> for ImageConfigView {
         ImageConfigView {
             config: config.config.unwrap_or_default(),
             architecture: config.architecture.unwrap_or_default(),
+            variant: config.variant.unwrap_or_default(),
             os: config.os.filter(|os| !os.is_empty()).unwrap_or_else(|| "linux".into()),
             created: config.created.unwrap_or_default(),
         }
+    }
+}
+
+impl ImageConfigView {
+    /// The platform of the image.
+    pub(crate) fn platform(&self) -> ImagePlatform {
+        ImagePlatform::of_words(&self.os, &self.architecture, &self.variant)
     }
 }
 

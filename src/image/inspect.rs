@@ -102,6 +102,7 @@ impl Views {
             author: config.author.unwrap_or_default(),
             config: config.config,
             architecture: config.architecture.unwrap_or_default(),
+            variant: config.variant.unwrap_or_default(),
             os: config.os.filter(|os| !os.is_empty()).unwrap_or_else(|| "linux".into()),
             size,
             virtual_size: size,

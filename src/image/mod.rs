@@ -230,11 +230,7 @@ fn labels(config: &[u8]) -> StringMap {
 
 /// This machine's architecture in the names of images.
 pub(crate) fn host_architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    }
+    crate::model::architecture_name(std::env::consts::ARCH)
 }
 
 fn signed(value: u64) -> i64 {

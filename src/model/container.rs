@@ -2,7 +2,7 @@
 // The fields are the specification's own names; their meaning, units and limits stand there.
 #![allow(missing_docs)]
 
-use super::{Filters, PortList, PortMap, PortSet, StringMap, null_default};
+use super::{Filters, ImagePlatform, PortList, PortMap, PortSet, StringMap, null_default};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 
@@ -230,6 +230,10 @@ pub struct CreateBody {
     /// otherwise. The document has no such member: the reader of such a version sets it.
     #[serde(skip)]
     pub read_only_below: bool,
+    /// The platform that the image must be of; absent: any, with a warning if this machine does not run it by itself. The
+    /// document has no such member: it is a parameter of `POST /containers/create`.
+    #[serde(skip)]
+    pub platform: Option<ImagePlatform>,
 }
 
 /// `NetworkingConfig` of the create body.

@@ -123,6 +123,9 @@ pub struct ImageDetail {
     pub config: Option<ContainerConfig>,
     /// The processor's architecture, such as `amd64`.
     pub architecture: String,
+    /// The processor's variant, such as `v7`; absent: the image names none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub variant: String,
     /// `linux`.
     pub os: String,
     /// Bytes of the image's layers, unpacked.

@@ -1,7 +1,7 @@
 //! Registries: credentials, and the requests of pull and push.
 
-use super::Filters;
 use super::base64::from_base64;
+use super::{Filters, ImagePlatform};
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -286,6 +286,9 @@ pub struct PullImage {
     pub tag: String,
     /// Credentials.
     pub auth: RegistryAuth,
+    /// The platform whose image is meant, if the name is that of a list; absent: this machine's. An image of another platform
+    /// is stored like any other; it runs only if the kernel can (`binfmt_misc`).
+    pub platform: Option<ImagePlatform>,
 }
 
 /// A request for a search.

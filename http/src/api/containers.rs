@@ -5,6 +5,7 @@ use super::system::nanoseconds;
 use crate::answer::{Call, as_object, document, empty, gone, streamed};
 use crate::json::{self, Member, Node};
 use crate::message::{BodyOut, Response};
+use crate::platform;
 use crate::schema::{self, CONFIG, HOST_FIELDS};
 use crate::stream::{self, Frames};
 use crate::versions::{Gate, Noun, Version};
@@ -41,7 +42,8 @@ pub(super) fn listed(container: &mut ContainerSummary, version: &Version) {
 }
 
 pub(crate) fn create(mut call: Call) -> Result<Response> {
-    let body = create_body(&mut call)?;
+    let mut body = create_body(&mut call)?;
+    body.platform = platform::named(call.query.text("platform"))?;
     if !body.config.mac_address.is_empty() && call.version.has(Gate::NoContainerMac) {
         return Err(Error::invalid(NO_MAC_OF_CONTAINER));
     }
@@ -109,6 +111,7 @@ fn create_body(call: &mut Call) -> Result<CreateBody> {
         networking_config,
         any_hostname: !call.version.has(Gate::HostnameRule),
         read_only_below: call.version.has(Gate::ReadOnlyBelow),
+        platform: None,
     })
 }
 

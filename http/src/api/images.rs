@@ -2,6 +2,7 @@
 
 use crate::answer::{Call, as_object, document, empty, gone, streamed};
 use crate::message::{Response, Sink};
+use crate::platform;
 use crate::stream;
 use crate::versions::{Gate, Noun};
 use coracle::model::{ImportImage, ListImages, Progress, RemoveImage};
@@ -41,12 +42,14 @@ pub(crate) fn inspect(call: Call) -> Result<Response> {
     if call.query.flag("manifests") && !call.query.text("platform").is_empty() {
         return Err(Error::invalid("conflicting options: manifests and platform options cannot both be set"));
     }
+    platform::check_images(&call, "platform", std::slice::from_ref(&call.name))?;
     let mut answer = as_object(&call.engine().image_inspect(&call.name)?)?;
     call.version.lower(Noun::Image, &mut answer);
     document(200, answer)
 }
 
 pub(crate) fn history(call: Call) -> Result<Response> {
+    platform::check_images(&call, "platform", std::slice::from_ref(&call.name))?;
     document(200, call.engine().image_history(&call.name)?)
 }
 
@@ -61,6 +64,7 @@ pub(crate) fn remove(call: Call) -> Result<Response> {
     if call.name.trim().is_empty() {
         return Err(Error::invalid("image name cannot be blank"));
     }
+    platform::check_images(&call, "platforms", std::slice::from_ref(&call.name))?;
     let how = RemoveImage { force: call.query.flag("force"), no_prune: call.query.flag("noprune") };
     document(200, call.engine().image_remove(&call.name, how)?)
 }
@@ -76,6 +80,7 @@ pub(crate) fn save_many(call: Call) -> Result<Response> {
 }
 
 fn save(call: Call, names: Vec<String>) -> Result<Response> {
+    platform::check_images(&call, "platform", &names)?;
     let (engine, client) = (call.engine().clone(), call.request.client.clone());
     Ok(streamed(&call, Some("application/x-tar"), move |sink| {
         let op = client.op()?;

@@ -2,13 +2,15 @@
 
 use crate::answer::{Call, document, gone, streamed};
 use crate::message::Response;
+use crate::platform;
 use crate::stream;
 use coracle::model::{Progress, PullImage, PushImage, RegistryAuth, SearchImages};
 use coracle::{Error, ErrorKind, Result};
 
 pub(crate) fn pull(call: Call, name: &str) -> Result<Response> {
     let auth = header(&call).unwrap_or_default();
-    let request = PullImage { name: name.to_owned(), tag: call.query.text("tag").to_owned(), auth };
+    let platform = platform::named(call.query.text("platform"))?;
+    let request = PullImage { name: name.to_owned(), tag: call.query.text("tag").to_owned(), auth, platform };
     let (engine, client) = (call.engine().clone(), call.request.client.clone());
     Ok(streamed(&call, Some("application/json"), move |sink| {
         let op = client.op()?;
@@ -36,6 +38,11 @@ pub(crate) fn pull(call: Call, name: &str) -> Result<Response> {
 }
 
 pub(crate) fn push(mut call: Call) -> Result<Response> {
+    let reference = match call.query.text("tag") {
+        "" => call.name.clone(),
+        tag => format!("{}:{tag}", call.name),
+    };
+    platform::check_images(&call, "platform", &[reference])?;
     let auth = match header(&call) {
         Some(auth) => auth,
         // The oldest clients send the credentials in the body.

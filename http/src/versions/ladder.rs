@@ -65,6 +65,7 @@ const ANSWERS: &[(Of, Noun, Change)] = &[
     (Of::Before(25), Noun::Info, execution_driver),
     (Of::From(25), Noun::Info, without_old_settings),
     (Of::Before(25), Noun::Image, with_host_fields),
+    (Of::Before(25), Noun::Image, without_variant),
     (Of::Before(25), Noun::Network, with_specified_names),
     (Of::Before(25), Noun::ListedNetwork, with_specified_names),
     (Of::From(28), Noun::ListedNetwork, without_containers),
@@ -257,6 +258,11 @@ fn with_host_fields(answer: &mut Members) {
         config.insert("Dns".into(), Value::Null);
         config.insert("VolumesFrom".into(), "".into());
     }
+}
+
+/// The contract does not have the variant of a processor.
+fn without_variant(answer: &mut Members) {
+    answer.remove("Variant");
 }
 
 /// The contract has names of its own, beside those that clients read, for addresses that are set aside and for the options of

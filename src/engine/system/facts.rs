@@ -64,15 +64,6 @@ fn unquoted(word: &str) -> String {
     out
 }
 
-/// The name that images use for an architecture.
-pub(in crate::engine) fn go_arch(arch: &str) -> &str {
-    match arch {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    }
-}
-
 /// The number of CPUs that this process may use.
 pub(in crate::engine) fn cpus() -> usize {
     use nix::sched::{CpuSet, sched_getaffinity};

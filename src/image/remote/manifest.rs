@@ -3,7 +3,6 @@
 use crate::error::{Error, Result};
 use crate::image::config::check_values;
 use crate::image::digest::Digest;
-use crate::image::host_architecture;
 use crate::model::{ImagePlatform, json_words};
 use crate::walls::Wall;
 use serde::de::IgnoredAny;
@@ -79,17 +78,7 @@ struct Index {
 #[derive(Debug, Deserialize)]
 struct Listed {
     digest: String,
-    platform: Option<Platform>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Platform {
-    #[serde(default)]
-    architecture: String,
-    #[serde(default)]
-    os: String,
-    #[serde(default)]
-    variant: String,
+    platform: Option<ImagePlatform>,
 }
 
 /// Most values of a manifest, and most layers of an image: overlayfs stacks no more.
@@ -102,24 +91,25 @@ pub(super) enum Document {
     Image(Manifest),
     /// In the oldest form: to be read by [`super::schema1`].
     Old,
-    /// Several; this is the digest of the one for this machine.
+    /// Several; this is the digest of the one for the wanted platform.
     Chosen(Digest),
 }
 
 /// The thing that a pull fetches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
-    Image,
+pub(super) enum Wanted<'a> {
+    /// An image: of this platform, or of this machine's.
+    Image(Option<&'a ImagePlatform>),
     Plugin,
 }
 
 /// Reads an image's manifest by its media type, or by its looks where the registry names none.
 pub(super) fn read(media_type: &str, bytes: &[u8]) -> Result<Document> {
-    read_as(media_type, bytes, Wanted::Image)
+    read_as(media_type, bytes, Wanted::Image(None))
 }
 
 /// As [`read`], also of a plugin.
-pub(super) fn read_as(media_type: &str, bytes: &[u8], wanted: Wanted) -> Result<Document> {
+pub(super) fn read_as(media_type: &str, bytes: &[u8], wanted: Wanted<'_>) -> Result<Document> {
     #[derive(Deserialize)]
     struct Looks {
         #[serde(rename = "schemaVersion", default)]
@@ -156,7 +146,7 @@ pub(super) fn read_as(media_type: &str, bytes: &[u8], wanted: Wanted) -> Result<
         )));
     }
     match kind {
-        LIST | INDEX => choose(json(bytes)?).map(Document::Chosen),
+        LIST | INDEX => choose(json(bytes)?, wanted).map(Document::Chosen),
         SCHEMA1 | SIGNED1 => Ok(Document::Old),
         _ => {
             let manifest: Manifest = json(bytes)?;
@@ -173,32 +163,37 @@ fn json<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     read.map_err(|e| Error::invalid(format!("manifest: {}", json_words(&e))))
 }
 
-/// The first one for this machine's system and architecture, else the first that does not say for which it is: a list
-/// in the list, or the image of somebody who makes one kind only.
-fn choose(index: Index) -> Result<Digest> {
-    let ours = index.manifests.iter().find(|listed| {
-        listed.platform.as_ref().is_some_and(|p| {
-            p.os == "linux" && p.architecture == host_architecture() && matches!(&*p.variant, "" | "v1" | "v8")
-        })
-    });
-    match ours.or(index.manifests.iter().find(|listed| listed.platform.is_none())) {
+/// The first one of those that fit the platform best, else the first that does not say for which it is: a list in the
+/// list, or the image of somebody who makes one kind only.
+fn choose(index: Index, wanted: Wanted<'_>) -> Result<Digest> {
+    let here = ImagePlatform::of_this_machine();
+    let (platform, named) = match wanted {
+        Wanted::Image(Some(platform)) => (platform, true),
+        Wanted::Image(None) | Wanted::Plugin => (&here, false),
+    };
+    let distance = |listed: &&Listed| {
+        let of = listed.platform.as_ref()?;
+        // Nobody asked for an image of fewer bits than this machine's.
+        platform.distance(of).filter(|_| named || of.architecture == here.architecture)
+    };
+    let best = index.manifests.iter().filter(|listed| distance(listed).is_some()).min_by_key(distance);
+    match best.or(index.manifests.iter().find(|listed| listed.platform.is_none())) {
         Some(listed) => Digest::parse(&listed.digest, "manifest list: digest"),
-        None => Err(Error::not_found(format!(
-            "no matching manifest for linux/{} in the manifest list entries",
-            host_architecture()
-        ))),
+        None => Err(Error::not_found(format!("no matching manifest for {platform} in the manifest list entries"))),
     }
 }
 
 /// Refuses manifests of other things than those that are wanted.
-fn check_kind(kind: &str, wanted: Wanted) -> Result<()> {
+fn check_kind(kind: &str, wanted: Wanted<'_>) -> Result<()> {
     let is_plugin = kind.starts_with(PLUGIN_CONFIG);
     let is_image = matches!(kind, "" | CONFIG | OCI_CONFIG | "application/octet-stream" | "application/json");
     match wanted {
-        Wanted::Image if is_plugin => Err(Error::invalid("target is a plugin")),
-        Wanted::Image if is_image => Ok(()),
+        Wanted::Image(_) if is_plugin => Err(Error::invalid("target is a plugin")),
+        Wanted::Image(_) if is_image => Ok(()),
         Wanted::Plugin if is_plugin => Ok(()),
-        Wanted::Image => Err(Error::invalid(format!("Encountered remote {kind:?} when fetching: it is not an image"))),
+        Wanted::Image(_) => {
+            Err(Error::invalid(format!("Encountered remote {kind:?} when fetching: it is not an image")))
+        }
         Wanted::Plugin => Err(Error::invalid(format!("Encountered remote {kind:?} when fetching: it is not a plugin"))),
     }
 }
@@ -249,7 +244,8 @@ mod tests {
     #[test]
     fn lists_give_the_one_for_this_machine() {
         let entry = |digit, os: &str, architecture: &str| json!({ "digest": digest(digit), "size": 1, "platform": { "os": os, "architecture": architecture } });
-        let ours = host_architecture();
+        let ours = ImagePlatform::of_this_machine().architecture;
+        let ours = ours.as_str();
         let list = json!({ "schemaVersion": 2, "manifests": [
             entry('3', "linux", "s390x"), entry('4', "windows", ours), entry('5', "linux", ours), entry('6', "linux", ours)
         ] });
@@ -261,6 +257,37 @@ mod tests {
         }
         let none = json!({ "schemaVersion": 2, "manifests": [entry('3', "linux", "s390x")] });
         assert_eq!(read_value(LIST, &none).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn lists_give_the_best_one_for_the_wanted_platform() {
+        let entry = |digit, platform: &str| {
+            let platform: ImagePlatform = platform.parse().unwrap();
+            json!({ "digest": digest(digit), "size": 1, "platform": platform })
+        };
+        let list = json!({ "schemaVersion": 2, "manifests": [
+            entry('1', "linux/386"), entry('2', "linux/amd64"), entry('3', "linux/arm/v5"), entry('4', "linux/arm/v6"),
+            entry('5', "linux/arm/v7"), entry('6', "linux/arm64/v8"), entry('7', "windows/amd64"), entry('8', "linux/s390x")
+        ] });
+        let chosen = |platform: &str| {
+            let platform: ImagePlatform = platform.parse().unwrap();
+            read_as(LIST, list.to_string().as_bytes(), Wanted::Image(Some(&platform)))
+        };
+        for (platform, digit) in [
+            ("linux/amd64", '2'),
+            ("linux/386", '1'),
+            ("linux/arm", '5'),
+            ("linux/arm/v6", '4'),
+            ("linux/arm64", '6'),
+            ("linux/s390x", '8'),
+        ] {
+            match chosen(platform).unwrap() {
+                Document::Chosen(found) => assert_eq!(found.to_string(), digest(digit), "{platform}"),
+                other => panic!("{platform}: {other:?}"),
+            }
+        }
+        let error = chosen("linux/riscv64").unwrap_err();
+        assert_eq!(error.message(), "no matching manifest for linux/riscv64 in the manifest list entries");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::singleflight::{Claims, Flights};
 use super::{ProgressSender, beside, in_parallel};
 use crate::error::{Cause, Error, ErrorKind, Result};
 use crate::image::catalog::Catalog;
-use crate::image::config::ImageConfig;
+use crate::image::config::{ImageConfig, ImageConfigView};
 use crate::image::digest::Digest;
 use crate::image::layer::{Staged, Workers};
 use crate::image::layer_store::{LayerStore, Staging};
@@ -63,7 +63,7 @@ impl Puller {
                     repository: &repository,
                     sender: &sender,
                     parts_limit: options.parts_limit,
-                    wanted: Wanted::Image,
+                    wanted: Wanted::Image(request.platform.as_ref()),
                 };
                 pull.all(&reference, events)
             };
@@ -120,7 +120,7 @@ pub(super) struct Pull<'a> {
     pub(super) repository: &'a Repository<'a>,
     pub(super) sender: &'a ProgressSender,
     pub(super) parts_limit: u64,
-    pub(super) wanted: Wanted,
+    pub(super) wanted: Wanted<'a>,
 }
 
 /// A layer as its manifest names it.
@@ -191,6 +191,7 @@ impl Pull<'_> {
         let id = image.id.to_string();
         let before = self.puller.db.read(|tx| rows::named(tx, &stored))?;
         let labels = crate::image::labels(&image.config);
+        let other_platform = self.other_platform(reference, &image)?;
         let diff_ids = image.layers.clone();
         // Before the flush: content that nobody needs any more need not go to the disk. The parts stay locked until the
         // layers are there for everybody: a pull that waits for one would download it again.
@@ -200,11 +201,22 @@ impl Pull<'_> {
             self.note(manifest, &diff_ids, &fetched.unpacked)?;
         }
         self.sender.emit(progress::line(format!("Digest: {digest}"), ""));
+        if let Some(warning) = other_platform {
+            self.sender.emit(progress::line(format!("WARNING: {warning}"), ""));
+        }
         events.push(Event::image("pull", &stored, &reference.repository(), &labels));
         Ok(before.as_deref() != Some(&id))
     }
 
-    /// The manifest for this machine, and the digest of the document that the reference names: this manifest, or the
+    /// Why the image is not one of the wanted platform: a registry that has no list of the name has one image of it, and
+    /// clients take that.
+    fn other_platform(&self, reference: &Reference, image: &NewImage) -> Result<Option<String>> {
+        let Wanted::Image(Some(wanted)) = self.wanted else { return Ok(None) };
+        let found = ImageConfigView::from(ImageConfig::parse(&image.config)?).platform();
+        Ok(wanted.check(&reference.to_string(), &found).err().map(|error| error.message().to_owned()))
+    }
+
+    /// The manifest for the wanted platform, and the digest of the document that the reference names: this manifest, or the
     /// list that it is in.
     pub(super) fn manifest(&self, reference: &Reference) -> Result<(Digest, Described)> {
         let tag = reference.tag().unwrap_or("latest");

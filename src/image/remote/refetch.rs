@@ -4,11 +4,13 @@ use super::manifest::Wanted;
 use super::pull::{Described, Layer, Pull, Puller};
 use super::{ProgressSender, beside};
 use crate::error::{Error, ErrorKind, Result};
+use crate::image::config::{ImageConfig, ImageConfigView};
 use crate::image::digest::Digest;
 use crate::image::layer_store::{LayerStore, Staging};
 use crate::image::reference::Reference;
 use crate::image::repair::Repair;
 use crate::image::stored_digest;
+use crate::model::ImagePlatform;
 use crate::registry::{Client, Transport, auth_for};
 use crate::store::Db;
 use crate::store::images as rows;
@@ -66,6 +68,13 @@ impl Refetcher {
         })
     }
 
+    /// The platform of an image of the store, by which a list names it; absent: its configuration cannot be read.
+    fn platform(&self, image: &str) -> Result<Option<ImagePlatform>> {
+        let row = self.db.read(|tx| rows::get(tx, image))?;
+        let config = row.and_then(|row| ImageConfig::parse(&row.config).ok());
+        Ok(config.map(|config| ImageConfigView::from(config).platform()))
+    }
+
     /// Tries every repository that is known to have one of the images, until one gives what is wanted.
     fn with_sources<T: Send>(
         &self,
@@ -76,6 +85,7 @@ impl Refetcher {
         let mut failure = Error::not_found("no registry is known to have it: load or pull one of its images again");
         for image in images {
             stored_digest(image)?;
+            let platform = self.platform(image)?;
             for name in self.db.read(|tx| rows::names(tx, image))?.iter().filter(|name| name.is_digest) {
                 let reference = Reference::parse(&name.name)?;
                 let auth = auth_for(&repair.request.auths, reference.domain());
@@ -85,7 +95,7 @@ impl Refetcher {
                     let repository = client.repository(reference.path(), false);
                     let parts_limit = repair.options.parts_limit;
                     let pull = Pull {
-                        wanted: Wanted::Image,
+                        wanted: Wanted::Image(platform.as_ref()),
                         puller: &self.puller,
                         transport: &transport,
                         repository: &repository,

@@ -1,0 +1,203 @@
+//! Platforms of images: as requests write them, and which images a platform runs.
+
+use super::{ImageDetail, ImagePlatform};
+use crate::error::{Error, Result};
+use std::fmt;
+use std::str::FromStr;
+
+/// The operating systems that a platform of one word may name; another word is an architecture.
+const SYSTEMS: [&str; 4] = ["linux", "windows", "darwin", "freebsd"];
+/// The architectures that a platform of one word may name.
+const ARCHITECTURES: [&str; 10] =
+    ["386", "amd64", "arm", "arm64", "loong64", "mips64le", "ppc64le", "riscv64", "s390x", "wasm"];
+
+/// The name that images use for an architecture.
+pub(crate) fn architecture_name(name: &str) -> &str {
+    match name {
+        "x86_64" | "x86-64" => "amd64",
+        "aarch64" => "arm64",
+        "i386" | "i486" | "i586" | "i686" | "x86" => "386",
+        "armhf" | "armel" => "arm",
+        other => other,
+    }
+}
+
+impl ImagePlatform {
+    /// The platform of this machine.
+    pub fn of_this_machine() -> ImagePlatform {
+        let architecture = architecture_name(std::env::consts::ARCH).to_owned();
+        ImagePlatform { architecture, os: "linux".into(), ..ImagePlatform::default() }
+    }
+
+    /// The platform of an image, of the words of its configuration; without an architecture it is taken for this machine's.
+    pub(crate) fn of_words(os: &str, architecture: &str, variant: &str) -> ImagePlatform {
+        let here = ImagePlatform::of_this_machine();
+        let architecture = if architecture.is_empty() { here.architecture } else { architecture.to_owned() };
+        let os = if os.is_empty() { here.os } else { os.to_owned() };
+        ImagePlatform { architecture, os, variant: variant.to_owned(), ..ImagePlatform::default() }
+    }
+
+    /// The platform of an image of the store.
+    pub fn of_image(image: &ImageDetail) -> ImagePlatform {
+        ImagePlatform::of_words(&image.os, &image.architecture, &image.variant)
+    }
+
+    /// Whether a machine of this platform runs images of `image` by itself: one of 64 bits runs those of 32 bits, and a
+    /// later variant of a processor those of earlier ones.
+    pub fn runs(&self, image: &ImagePlatform) -> bool {
+        self.distance(image).is_some()
+    }
+
+    /// How far `image` is from the best image for this platform; absent: it does not run here.
+    pub(crate) fn distance(&self, image: &ImagePlatform) -> Option<u64> {
+        let other_width = matches!((&*self.architecture, &*image.architecture), ("amd64", "386") | ("arm64", "arm"));
+        if self.os != image.os || !(self.architecture == image.architecture || other_width) {
+            return None;
+        }
+        if other_width {
+            return Some(u64::from(u8::MAX));
+        }
+        match (self.generation(), image.generation()) {
+            (Some(here), Some(there)) => here.checked_sub(there),
+            _ => (self.variant == image.variant).then_some(0),
+        }
+    }
+
+    /// The number of the processor's variant; absent: the variant has another form.
+    fn generation(&self) -> Option<u64> {
+        match (&*self.variant, &*self.architecture) {
+            ("", "arm") => Some(7),
+            ("", "arm64") => Some(8),
+            ("", _) => Some(1),
+            (variant, _) => variant.strip_prefix('v')?.parse().ok(),
+        }
+    }
+
+    /// Errors: not found, in docker's words, where the image that a request calls `name` is one of `image`, which this
+    /// platform does not run.
+    pub fn check(&self, name: &str, image: &ImagePlatform) -> Result<()> {
+        if self.runs(image) {
+            return Ok(());
+        }
+        Err(Error::not_found(format!(
+            "image with reference {name} was found but its platform ({image}) does not match the specified platform ({self})"
+        )))
+    }
+}
+
+/// `os/architecture/variant`, without what is empty.
+impl fmt::Display for ImagePlatform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = [&self.os, &self.architecture, &self.variant];
+        let parts: Vec<&str> = parts.into_iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+        f.write_str(&parts.join("/"))
+    }
+}
+
+/// Reads `os[/architecture[/variant]]`, an architecture alone, or the JSON document of a platform. The parts that are left
+/// out are those of this machine.
+///
+/// ```
+/// use coracle::model::ImagePlatform;
+///
+/// let named: ImagePlatform = "linux/aarch64".parse()?;
+/// let document: ImagePlatform = r#"{"os":"linux","architecture":"arm64","variant":"v8"}"#.parse()?;
+/// assert_eq!(named.to_string(), "linux/arm64");
+/// assert!(named.runs(&document) && !named.runs(&"linux/s390x".parse()?));
+/// # Ok::<(), coracle::Error>(())
+/// ```
+impl FromStr for ImagePlatform {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<ImagePlatform> {
+        let wrong = |why: &str| Error::invalid(format!("platform {text:?}: {why}"));
+        let mut platform = if text.starts_with('{') {
+            crate::document::read(text.as_bytes()).map_err(|_| wrong("it is not the document of a platform"))?
+        } else {
+            let parts: Vec<String> = text.split('/').map(str::to_ascii_lowercase).collect();
+            words(&parts).ok_or_else(|| wrong("it is neither os[/architecture[/variant]] nor an architecture"))?
+        };
+        let here = ImagePlatform::of_this_machine();
+        platform.architecture = architecture_name(&platform.architecture.to_ascii_lowercase()).to_owned();
+        platform.os = platform.os.to_ascii_lowercase();
+        for (part, own) in [(&mut platform.os, here.os), (&mut platform.architecture, here.architecture)] {
+            if part.is_empty() {
+                *part = own;
+            }
+        }
+        Ok(platform)
+    }
+}
+
+/// The platform that the words of a request name.
+fn words(parts: &[String]) -> Option<ImagePlatform> {
+    let is_word = |part: &String| {
+        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
+    };
+    if !parts.iter().all(is_word) {
+        return None;
+    }
+    let (os, architecture, variant) = match parts {
+        [one] if SYSTEMS.contains(&one.as_str()) => (one.as_str(), "", ""),
+        [one] if ARCHITECTURES.contains(&architecture_name(one)) => ("", one.as_str(), ""),
+        [os, architecture] => (os.as_str(), architecture.as_str(), ""),
+        [os, architecture, variant] => (os.as_str(), architecture.as_str(), variant.as_str()),
+        _ => return None,
+    };
+    let (os, architecture, variant) = (os.to_owned(), architecture.to_owned(), variant.to_owned());
+    Some(ImagePlatform { architecture, os, variant, ..ImagePlatform::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn p(text: &str) -> ImagePlatform {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn platforms_are_read() {
+        let here = ImagePlatform::of_this_machine();
+        for (text, read) in [
+            ("linux/amd64", "linux/amd64".to_owned()),
+            ("Linux/x86_64", "linux/amd64".into()),
+            ("linux/arm64/v8", "linux/arm64/v8".into()),
+            ("s390x", "linux/s390x".into()),
+            ("linux", here.to_string()),
+            ("{}", here.to_string()),
+            (r#"{"os":"linux","architecture":"arm","variant":"v6"}"#, "linux/arm/v6".into()),
+        ] {
+            assert_eq!(p(text).to_string(), read, "{text}");
+        }
+        for bad in ["", "/", "planet", "linux/", "linux//v8", "a/b/c/d", "linux/am d64", "{", r#"{"os":5}"#] {
+            let error = bad.parse::<ImagePlatform>().unwrap_err();
+            assert_eq!(error.http_status(), 400, "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_platform_runs_images_of_its_own_and_of_less() {
+        for (machine, image, runs) in [
+            ("linux/amd64", "linux/amd64", true),
+            ("linux/amd64", "linux/386", true),
+            ("linux/386", "linux/amd64", false),
+            ("linux/amd64", "linux/amd64/v3", false),
+            ("linux/amd64/v3", "linux/amd64", true),
+            ("linux/arm64/v8", "linux/arm64", true),
+            ("linux/arm64", "linux/arm64/v8", true),
+            ("linux/arm64", "linux/arm/v7", true),
+            ("linux/arm/v6", "linux/arm/v7", false),
+            ("linux/arm", "linux/arm/v5", true),
+            ("linux/amd64", "linux/s390x", false),
+            ("windows/amd64", "linux/amd64", false),
+        ] {
+            assert_eq!(p(machine).runs(&p(image)), runs, "{image} at {machine}");
+        }
+        assert_eq!(
+            p("linux/arm64").check("box", &p("linux/amd64")).unwrap_err().message(),
+            "image with reference box was found but its platform (linux/amd64) does not match the specified platform \
+             (linux/arm64)"
+        );
+    }
+}

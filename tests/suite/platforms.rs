@@ -1,0 +1,175 @@
+//! Platforms of images: the pull of one that a request names, local images that are of another one, and containers of such.
+
+use crate::container_later_fields::ask;
+use crate::support::archive::{self, Tar, sha256};
+use crate::support::registry::{Answered, Request, Scripted};
+use crate::support::*;
+use coracle::ErrorKind;
+use coracle::model::{ImagePlatform, PullImage};
+use coracle_http::{ReplyBody, Router};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+
+const MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
+const LIST: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
+
+/// A platform that no machine of this test has, and the variant of one.
+const OTHER: &str = "linux/s390x";
+const ARM: &str = "linux/arm/v6";
+
+/// Documents and blobs of a registry by their paths.
+type Paths = BTreeMap<String, (&'static str, Vec<u8>)>;
+
+fn digest(bytes: &[u8]) -> String {
+    format!("sha256:{}", sha256(bytes))
+}
+
+/// Puts an image for a platform into the repository `made/hand`; answers its entry of a list.
+fn put(paths: &mut Paths, platform: &str) -> Value {
+    let of: ImagePlatform = platform.parse().expect("a platform");
+    let layer = Tar::new().file("platform", platform.as_bytes()).end();
+    let mut config: Value =
+        serde_json::from_str(&archive::config(json!({ "Cmd": ["/platform"] }), &[digest(&layer)])).expect("JSON");
+    config["architecture"] = json!(of.architecture);
+    config["variant"] = json!(of.variant);
+    let config = config.to_string().into_bytes();
+    let part = |kind: &str, bytes: &[u8]| json!({ "mediaType": kind, "size": bytes.len(), "digest": digest(bytes) });
+    let manifest = json!({ "schemaVersion": 2, "config": part("application/vnd.docker.container.image.v1+json", &config),
+        "layers": [part("application/vnd.oci.image.layer.v1.tar", &layer)] });
+    let manifest = manifest.to_string().into_bytes();
+    let mut entry = part(MANIFEST, &manifest);
+    entry["platform"] = json!(of);
+    for blob in [config, layer] {
+        paths.insert(format!("/v2/made/hand/blobs/{}", digest(&blob)), ("application/octet-stream", blob));
+    }
+    paths.insert(format!("/v2/made/hand/manifests/{}", digest(&manifest)), (MANIFEST, manifest.clone()));
+    paths.insert(format!("/v2/made/hand/manifests/{}", of.architecture), (MANIFEST, manifest));
+    entry
+}
+
+/// A registry with a list of images for this machine, for another one and for a variant, and each under a tag of its own.
+fn registry() -> Scripted {
+    let mut paths = Paths::new();
+    let here = ImagePlatform::of_this_machine().to_string();
+    let entries: Vec<Value> = [OTHER, ARM, &here].map(|platform| put(&mut paths, platform)).into();
+    let list = json!({ "schemaVersion": 2, "manifests": entries }).to_string().into_bytes();
+    paths.insert("/v2/made/hand/manifests/list".into(), (LIST, list));
+    paths.insert("/v2/".into(), ("application/json", b"{}".to_vec()));
+    Scripted::start(move |asked: &Request| match paths.get(&asked.target) {
+        Some((kind, body)) => Answered::new(200, body.clone()).with("Content-Type", kind),
+        None => Answered::new(404, r#"{"errors":[{"code":"MANIFEST_UNKNOWN","message":"not here"}]}"#),
+    })
+}
+
+/// Pulls over HTTP; answers the stream.
+fn pull(router: &Router, name: &str, platform: &str) -> String {
+    let target = format!("/images/create?fromImage={name}&platform={platform}");
+    let reply = router.request("POST", &target, &[], Vec::new(), None).expect("an answer");
+    let mut text = String::new();
+    match reply.body {
+        ReplyBody::Bytes(bytes) => text = String::from_utf8(bytes).expect("text"),
+        ReplyBody::Stream(fd, _) => {
+            UnixStream::from(fd).read_to_string(&mut text).expect("the stream");
+        }
+        other => panic!("{other:?}"),
+    }
+    text
+}
+
+#[test]
+fn a_pull_takes_the_image_of_the_platform_that_is_named() {
+    let server = registry();
+    let root = Root::empty();
+    let router = Router::new(root.engine.clone());
+    let name = format!("{}/made/hand:list", server.host());
+    let found = |name: &str| {
+        let image = root.engine.image_inspect(name).expect("inspect");
+        ImagePlatform::of_image(&image).to_string()
+    };
+    for platform in [OTHER, ARM, "linux/arm/v7"] {
+        let request = PullImage { name: name.clone(), platform: platform.parse().ok(), ..PullImage::default() };
+        root.engine.image_pull(&request, &mut |_| Ok(()), Some(&soon())).expect("pull");
+        // A later variant takes the image of an earlier one.
+        assert_eq!(found(&name), if platform == OTHER { OTHER } else { ARM });
+    }
+    assert!(pull(&router, &name, OTHER).contains("Downloaded newer image"));
+    assert_eq!(found(&name), OTHER);
+    // Without a platform, this machine's.
+    assert!(pull(&router, &name, "").contains("Downloaded newer image"));
+    assert_eq!(found(&name), ImagePlatform::of_this_machine().to_string());
+    // No image of the list, and an image without a list.
+    let none = pull(&router, &name, "linux/riscv64");
+    assert!(none.contains("no matching manifest for linux/riscv64 in the manifest list entries"), "{none}");
+    let alone = format!("{}/made/hand:s390x", server.host());
+    let told = pull(&router, &alone, ARM);
+    let warning =
+        format!("WARNING: image with reference {alone} was found but its platform (linux/s390x) does not match");
+    assert!(told.contains(&warning) && told.contains("Downloaded newer image"), "{told}");
+    assert!(pull(&router, &name, "a%20planet").contains("platform"));
+    assert!(!pull(&router, &alone, OTHER).contains("WARNING"));
+}
+
+/// Creates a container of `image`; answers the status and the document.
+fn create(router: &Router, image: &str, platform: &str) -> (u16, Value) {
+    let json = [("Content-Type", "application/json")];
+    let target = format!("/containers/create?platform={platform}");
+    let body = json!({ "Image": image }).to_string().into_bytes();
+    let reply = router.request("POST", &target, &json, body, None).expect("an answer");
+    let ReplyBody::Bytes(bytes) = reply.body else { panic!("{target}: a stream") };
+    (reply.status, serde_json::from_slice(&bytes).expect("JSON"))
+}
+
+// parameter: POST /containers/create: platform
+#[test]
+fn local_images_of_another_platform_are_not_found() {
+    let server = registry();
+    let root = Root::new();
+    let router = Router::new(root.engine.clone());
+    let other = format!("{}/made/hand:s390x", server.host());
+    pull(&router, &other, OTHER);
+    let here = ImagePlatform::of_this_machine();
+    let text = |image: &str, is: &str, wanted: &str| {
+        format!(
+            "image with reference {image} was found but its platform ({is}) does not match the specified platform ({wanted})"
+        )
+    };
+    let (status, answer) = create(&router, IMAGE, OTHER);
+    assert_eq!((status, &answer["message"]), (404, &json!(text(IMAGE, &here.to_string(), OTHER))));
+    let (status, answer) = create(&router, &other, &here.to_string());
+    assert_eq!((status, &answer["message"]), (404, &json!(text(&other, OTHER, &here.to_string()))));
+    assert_eq!(create(&router, IMAGE, "a/b/c/d").0, 400);
+    // The image's own platform, and none: with a warning, if this machine does not run the image by itself.
+    let (status, answer) = create(&router, &other, OTHER);
+    assert_eq!((status, &answer["Warnings"]), (201, &json!([])), "{answer}");
+    let warning = format!(
+        "The requested image's platform ({OTHER}) does not match the detected host platform ({here}) and no specific platform \
+         was requested"
+    );
+    let (status, answer) = create(&router, &other, "");
+    assert_eq!((status, &answer["Warnings"]), (201, &json!([warning])), "{answer}");
+    let (status, answer) = create(&router, IMAGE, &here.to_string());
+    assert_eq!((status, &answer["Warnings"]), (201, &json!([])), "{answer}");
+    for (method, path) in [
+        ("GET", "json?platform="),
+        ("GET", "history?platform="),
+        ("GET", "get?platform="),
+        ("POST", "push?platform="),
+        ("DELETE", "?platforms="),
+    ] {
+        let slash = if path.starts_with('?') { "" } else { "/" };
+        let document = "%7B%22os%22%3A%22linux%22%2C%22architecture%22%3A%22s390x%22%7D";
+        for platform in [OTHER, document] {
+            let (status, answer) = ask(&router, method, &format!("/images/{IMAGE}{slash}{path}{platform}"));
+            let wanted = json!(text(IMAGE, &here.to_string(), OTHER));
+            assert_eq!((status, &answer["message"]), (404, &wanted), "{method} {path} {platform}");
+        }
+    }
+    assert_eq!(ask(&router, "GET", &format!("/images/{other}/json?platform={OTHER}")).0, 200);
+    assert_eq!(ask(&router, "GET", &format!("/images/{other}/history?platform={OTHER}")).0, 200);
+    // A start is tried: only the kernel knows which programs it can run.
+    let (_, answer) = create(&router, &other, OTHER);
+    let id = answer["Id"].as_str().expect("an id");
+    fails(root.engine.container_start(id, None, Some(&soon())), ErrorKind::Invalid, "/platform");
+}
