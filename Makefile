@@ -84,7 +84,7 @@ test-tools:
 test-contract:
 	tools/setup test
 	$(CARGO) build -p coracle-cli
-	CORACLE_API_MAX=1.24 $(CARGO) test --test suite -- docker_cli:: docker_files:: clients:: specification:: oracle:: oracle_build:: oracle_events:: oracle_networks:: oracle_refusals::
+	CORACLE_API_MAX=1.24 $(CARGO) test --test suite -- docker_cli:: docker_files:: clients:: specification:: oracle:: oracle_build:: oracle_events:: oracle_networks:: oracle_refusals:: --skip network_clients::
 
 test-bindings:
 	tools/setup bindings

@@ -2,7 +2,7 @@
 //! (`CORACLE_TORTURE`: it takes minutes to build), bollard. (The docker command line has [`crate::docker_cli`], docker-py a
 //! job in [`crate::http`].)
 
-use crate::docker_cli::Served;
+use crate::docker_cli::{Served, newest_version};
 use crate::network::World;
 use crate::support::*;
 use std::path::PathBuf;
@@ -80,8 +80,9 @@ fn dockerode_does_a_job() {
         .expect("run node");
     let (out, err) = (String::from_utf8_lossy(&job.stdout), String::from_utf8_lossy(&job.stderr));
     assert!(job.status.success(), "{err}");
+    let version = format!("version {}", newest_version());
     let told = [
-        r#"version 1.54"#,
+        version.as_str(),
         "run {\"StatusCode\":3} out",
         " err",
         "",

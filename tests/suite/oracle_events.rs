@@ -1,7 +1,7 @@
 //! Each operation goes to dockerd and to this engine, and their events are compared: which, in which order, with which
 //! attributes.
 
-use crate::docker_cli::Served;
+use crate::docker_cli::{Served, newest_served};
 use crate::oracle::{call, call_at, call_bytes, document, text};
 use crate::support::dockerd::Dockerd;
 use crate::support::*;
@@ -270,14 +270,16 @@ fn events_are_told_as_dockerd_tells_them() {
             scope.spawn(move || {
                 let mut side = Side { socket, steps: Vec::new() };
                 side.do_all();
-                let scopes = ["1.30", "1.41"].map(|version| side.scopes(version));
+                // If the run leaves later versions out, nobody can be asked for their scopes.
+                let later: &[&str] = if newest_served().is_none() { &["1.30", "1.41"] } else { &[] };
+                let scopes: Vec<_> = later.iter().map(|version| side.scopes(version)).collect();
                 ((side.events_of_steps(), scopes), side.steps)
             })
         });
         sides.map(|side| side.join().expect("one side"))
     });
     let [((there, their_scopes), steps), ((here, scopes), _)] = told;
-    assert_eq!(their_scopes[0], BTreeSet::from(["local".to_owned()]));
+    assert!(their_scopes.iter().all(|scopes| *scopes == BTreeSet::from(["local".to_owned()])), "{their_scopes:?}");
     assert_eq!(scopes, their_scopes);
     assert!(steps.len() > 30 && there.len() > 25, "{} operations, events of {}", steps.len(), there.len());
     let mut wrong = Vec::new();
