@@ -42,18 +42,21 @@ fn machine() {
             }
         };
         // A log that cannot be written: the container goes on, whole lines stay, the others are counted.
-        let stdin = json!({ "OpenStdin": true, "StdinOnce": true });
-        let loud = root.create("loud", body(&["sh", "-c", "read go; seq 1 300000"], stdin));
-        root.start(&loud);
-        root.engine
-            .container_attach(&loud, coracle::Io::default(), coracle::AttachOptions::default(), Some(&soon()))
-            .map(drop)
-            .expect("attach");
-        wait_for("its end", || root.inspect(&loud).state.status == "exited");
-        let lost = root.inspect(&loud).state.log_lost;
-        let lines = root.logs(&loud).out().lines().count() as i64;
-        assert!(lost > 1000 && lines + lost == 300_000, "{lost} lost, {lines} there");
-        root.engine.container_remove(&loud, RemoveContainer::default(), Some(&soon())).expect("remove");
+        for mode in ["blocking", "non-blocking"] {
+            let log = json!({ "Type": "json-file", "Config": { "mode": mode } });
+            let more = json!({ "OpenStdin": true, "StdinOnce": true, "HostConfig": { "LogConfig": log } });
+            let loud = root.create("loud", body(&["sh", "-c", "read go; seq 1 300000"], more));
+            root.start(&loud);
+            root.engine
+                .container_attach(&loud, coracle::Io::default(), coracle::AttachOptions::default(), Some(&soon()))
+                .map(drop)
+                .expect("attach");
+            wait_for("its end", || root.inspect(&loud).state.status == "exited");
+            let lost = root.inspect(&loud).state.log_lost;
+            let lines = root.logs(&loud).out().lines().count() as i64;
+            assert!(lost > 1000 && lines + lost == 300_000, "{mode}: {lost} lost, {lines} there");
+            root.engine.container_remove(&loud, RemoveContainer::default(), Some(&soon())).expect("remove");
+        }
         fill();
         // An operation that needs room reports it, and leaves nothing.
         let layer = archive::Tar::new().file("f", &vec![7; 300_000]).end();
