@@ -9,7 +9,7 @@
 # make test-tools the tools of today (docs/tools.md), each installed and run: a life, exec, logs, build, prunes
 # make torture-node   Node's own tests with 10,000 lives of containers in the test of leaks
 # make test-contract the suites of API 1.18 to 1.24 against a server that has no later versions (--api-max 1.24)
-# make test-bindings  the scenarios of all bindings by each language, with the table of the functions that each one called; Go's own tests
+# make test-bindings  the scenarios of all bindings by each language, with the table of the functions that each one called; their own tests
 # make test-versions the version before and this one on the same roots
 # make test-buildkit the build files of tests/oracle/buildkit through buildkitd and through Coracle
 # make test-oci the validation programs of the OCI runtime tools (a Go module) over the launch path

@@ -192,6 +192,7 @@ fn pages() -> Vec<(String, String)> {
         "bindings/ruby",
         "bindings/lua",
         "bindings/php",
+        "bindings/java",
         "bindings/scenarios",
     ] {
         let files = std::fs::read_dir(project().join(dir)).expect("list a directory of pages").flatten();

@@ -67,6 +67,10 @@ pushes() {
     sed -i "s/localhost:5000/127.0.0.1:$(cat "$work/registry-port")/g" "$1"
   fi
 }
+java() { # A file of source is a program.
+  bindings/java/build.sh "$work/jar" || return
+  (cd "$work" && timeout 1800 "$top/bindings/java/java" "$work/jar/coracle.jar" "$1")
+}
 ruby() { (cd "$work" && timeout 1800 env ruby "-I$top/bindings/ruby/lib" "$1"); }
 lua() { (cd "$work" && LUA_PATH="$top/bindings/lua/?.lua;$top/bindings/lua/?/init.lua;;" timeout 1800 luajit "$1"); }
 php() { (cd "$work" && timeout 1800 env php -d ffi.enable=1 -d "include_path=$top/bindings/php/src" "$1"); }
@@ -87,7 +91,7 @@ SHELL
 passed=0 failed=0
 while read -r program; do
   case $program in
-    *.rs) kind=rust ;; *.c) kind=c ;; *.py) kind=python ;; *.sh) kind=shell ;; *.go) kind=go ;; *.cpp) kind=cpp ;; *.js) kind=js ;; *.rb) kind=ruby ;; *.lua) kind=lua ;; *.php) kind=php ;;
+    *.rs) kind=rust ;; *.c) kind=c ;; *.py) kind=python ;; *.sh) kind=shell ;; *.go) kind=go ;; *.cpp) kind=cpp ;; *.js) kind=js ;; *.rb) kind=ruby ;; *.lua) kind=lua ;; *.php) kind=php ;; *.java) kind=java ;;
   esac
   pushes "$program"
   if out=$("$kind" "$program" 2>&1); then

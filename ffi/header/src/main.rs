@@ -16,6 +16,7 @@ mod errors;
 mod features;
 mod go;
 mod items;
+mod java;
 mod manual;
 mod node;
 mod plain;
@@ -44,6 +45,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     files.push((top.join("include/coracle.ffi.h"), plain::plain(&header.items)));
     files.push((top.join("bindings/go/raw.go"), go::raw(&functions, &header.items)));
     files.push((top.join("bindings/node/src/raw.h"), node::raw(&functions, &header.items)));
+    let java = java::raw(&functions, &header.items);
+    files.extend(java.into_iter().map(|(name, text)| (top.join("bindings/java/src").join(name), text)));
     let baseline = top.join("tests/abi/baseline");
     let mut wrong = undocumented(&functions);
     wrong.extend(errors::unlisted(&functions, &header.items));
