@@ -365,6 +365,38 @@ final class Own {
                 return descriptors() <= before;
             });
         });
+        TESTS.put("streams of a session that nobody keeps go on", (engine, dir) -> {
+            Container box = engine.containers().create(shell("trap 'echo end; exit' USR1; echo ready; while :; do sleep 0.05; done"));
+            InputStream out = box.startAttached().stdout();
+            same("ready\n", new String(out.readNBytes(6), StandardCharsets.UTF_8));
+            for (int at = 0; at < 5; at++) {
+                System.gc();
+                Thread.sleep(10);
+            }
+            box.kill("USR1");
+            same("end\n", new String(out.readAllBytes(), StandardCharsets.UTF_8));
+            Container echo = engine.containers().create(shell("cat; exit 4"));
+            OutputStream in = echo.startAttached().stdin();
+            for (int at = 0; at < 5; at++) {
+                System.gc();
+                Thread.sleep(10);
+            }
+            in.write("x".getBytes(StandardCharsets.UTF_8));
+            in.close();
+            same(4, echo.waitFor());
+        });
+        TESTS.put("a descriptor that was taken outlives its session", (engine, dir) -> {
+            Container box = engine.containers().create(shell("read x; echo late"));
+            Session session = box.startAttached();
+            Descriptor out = session.take(Channel.STDOUT);
+            same(null, session.take(Channel.STDOUT));
+            same(-1, session.stdout().read());
+            session.write("x\n");
+            same(0, session.waitFor());
+            session.close();
+            same("late\n", new String(out.input().readAllBytes(), StandardCharsets.UTF_8));
+            out.close();
+        });
         TESTS.put("a server that nobody keeps serves", (engine, dir) -> {
             String address = engine.serve(Map.of("Addresses", List.of("tcp://127.0.0.1:0"), "InsecureTcp", true)).addresses().get(0);
             for (int at = 0; at < 5; at++) {

@@ -74,7 +74,8 @@ public final class DockerTransport implements DockerHttpClient {
     private record Answer(Connection connection, dev.coracle.Response answer) implements Response {
         @Override
         public int getStatusCode() {
-            return answer.status();
+            // docker-java takes every status but 2xx for a failure.
+            return answer.status() == 101 ? 200 : answer.status();
         }
 
         @Override

@@ -77,12 +77,25 @@ public final class Coracle {
         setLog(level.number(), sink);
     }
 
+    /** No message may come into a JVM that ends. */
+    private static final class End {
+        static {
+            Runtime.getRuntime().addShutdownHook(new Thread(() -> setLog(Raw.LOG_ERROR, null), "coracle-end"));
+        }
+
+        private End() {}
+
+        /** The first call of it adds the hook. */
+        static void isCertain() {}
+    }
+
     static void setLog(int level, LogSink sink) {
         try (Call call = new Call(Bounds.NONE)) {
             if (sink == null) {
                 Raw.setLog(call, level, 0, 0, 0);
                 return;
             }
+            End.isCertain();
             long user = Callbacks.keep(sink);
             try {
                 Layer.Functions functions = call.layer.functions();

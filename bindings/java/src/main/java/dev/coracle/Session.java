@@ -90,12 +90,20 @@ public final class Session extends Scoped<Session> implements AutoCloseable {
     }
 
     private InputStream stream(Channel channel) {
-        Descriptor found = take(channel);
+        Descriptor found = descriptor(channel);
         return found == null ? InputStream.nullInputStream() : found.input(bounds);
     }
 
-    /** The descriptor of a stream, which the caller then has; null: the session does not have it. */
+    /** The descriptor of a stream, which the caller then has, and closes; null: the session does not have it any more. */
     public Descriptor take(Channel channel) {
+        synchronized (taken) {
+            Descriptor found = descriptor(channel);
+            taken.put(channel, null);
+            return found;
+        }
+    }
+
+    private Descriptor descriptor(Channel channel) {
         synchronized (taken) {
             if (!taken.containsKey(channel)) {
                 int fd = (int) (long) call(call -> Raw.sessionTakeFd(call, handle, channel.number));
