@@ -8,6 +8,7 @@
 # make test-plugins plugins of every kind, managed ones beside dockerd's answers, and programs killed while they change one
 # make test-tools the tools of today (docs/tools.md), each installed and run: a life, exec, logs, build, prunes
 # make torture-node   Node's own tests with 10,000 lives of containers in the test of leaks
+# make torture-java   Java's own tests with 10,000 lives of containers in the test of leaks
 # make test-contract the suites of API 1.18 to 1.24 against a server that has no later versions (--api-max 1.24)
 # make test-bindings  the scenarios of all bindings by each language, with the table of the functions that each one called; their own tests
 # make test-versions the version before and this one on the same roots
@@ -39,7 +40,7 @@ FILTER ?=
 NAME ?=
 WALLS ?=
 
-.PHONY: all demo test test-one torture test-vm test-clients test-receivers test-plugins test-tools test-contract test-bindings torture-node test-versions test-oci test-buildkit attacks bench guide lint install install-cli clean
+.PHONY: all demo test test-one torture test-vm test-clients test-receivers test-plugins test-tools test-contract test-bindings torture-node torture-java test-versions test-oci test-buildkit attacks bench guide lint install install-cli clean
 
 all:
 	$(CARGO) build --release --workspace
@@ -93,6 +94,10 @@ test-bindings:
 torture-node:
 	tools/setup bindings
 	CORACLE_LIVES=10000 bindings/node/tests/run.sh
+
+torture-java:
+	tools/setup bindings
+	CORACLE_LIVES=10000 bindings/java/tests/run.sh
 
 test-versions:
 	tools/setup test

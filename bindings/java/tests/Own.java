@@ -126,9 +126,14 @@ final class Own {
     static {
         errors();
         futures();
+        waits();
         interruption();
         handles();
+        collected();
+        forgotten();
         streams();
+        processes();
+        connections();
         callbacks();
         leaks();
     }
@@ -211,6 +216,9 @@ final class Own {
                 same(CoracleException.Timeout.class, raises(CompletionException.class, late::join).getCause().getClass());
             }
         });
+    }
+
+    private static void waits() {
         TESTS.put("a hundred waits take no thread, and end together or when they are cancelled", (engine, dir) -> {
             Container box = running(engine);
             int before = Thread.activeCount();
@@ -338,6 +346,9 @@ final class Own {
             }
             same(1, engine.images().list().size());
         });
+    }
+
+    private static void collected() {
         TESTS.put("the garbage collector comes during calls, and ends forgotten handles", (engine, dir) -> {
             Container box = running(engine);
             AtomicBoolean ended = new AtomicBoolean();
@@ -365,6 +376,9 @@ final class Own {
                 return descriptors() <= before;
             });
         });
+    }
+
+    private static void forgotten() {
         TESTS.put("streams of a session that nobody keeps go on", (engine, dir) -> {
             Container box = engine.containers().create(shell("trap 'echo end; exit' USR1; echo ready; while :; do sleep 0.05; done"));
             InputStream out = box.startAttached().stdout();
@@ -456,6 +470,9 @@ final class Own {
                 never.countDown();
             }
         });
+    }
+
+    private static void processes() {
         TESTS.put("a terminal, an exec, samples, a run", (engine, dir) -> {
             Container tty = engine.containers().create(Document.of("Image", "busybox", "Cmd", List.of("stty", "size"), "Tty", true,
                     "HostConfig", Map.of("NetworkMode", "none")));
@@ -480,6 +497,9 @@ final class Own {
                 same("from a file\nend\n", session.communicate().text());
             }
         });
+    }
+
+    private static void connections() {
         TESTS.put("requests over a private connection: bodies in pieces, and a stream in both directions", (engine, dir) -> {
             try (Connection connection = engine.connect();
                     Response answer = connection.request("POST", "/v1.24/images/load", Map.of("Content-Type", "application/x-tar"), Files.newInputStream(archive()))) {
