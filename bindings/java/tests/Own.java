@@ -609,8 +609,9 @@ final class Own {
             same(true, Callbacks.kept() <= kept);
             // The heap has a bound of its own: this one is for memory of C, and leaves room for what the JVM compiles meanwhile.
             long grown = resident() - memory;
+            System.out.println(LIVES + " lives: memory grew by " + grown + " bytes");
             if (grown > (96L << 20) + LIVES * 4096L) {
-                throw new AssertionError(LIVES + " lives: memory grew by " + grown + " bytes");
+                throw new AssertionError("memory grew by " + grown + " bytes");
             }
         });
     }

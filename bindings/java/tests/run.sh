@@ -23,5 +23,19 @@ if ../jdk 22 >/dev/null 2>&1; then
 else
   echo "java.lang.foreign: not run: no JDK of version 22 or later"
 fi
+# A program with the library inside of a jar needs no other one, and leaves no copy behind.
+CORACLE_NATIVE=$libdir ../build.sh "$work/jar"
+for layer in jna ffm; do
+  home=$(../jdk "$([ "$layer" = jna ] && echo 17 || echo 22)") || continue
+  mkdir -p "$work/tmp"
+  path=$(printf '%s:' "$work"/jar/*.jar)$("$top/tools/target-dir")/java/tests:$(../jars)
+  if (cd "$work" && env -u CORACLE_LIBRARY "$home/bin/java" "-Dcoracle.layer=$layer" "-Dcoracle.native.dir=$work/tmp" -cp "$path" dev.coracle.Hello "$work/root" "$image") |
+    grep -qx hello && [ -z "$(ls "$work/tmp")" ]; then
+    echo "a jar with the library over $layer: 1 passed, 0 failed"
+  else
+    echo "failed: a jar with the library over $layer"
+    status=1
+  fi
+done
 docker/run.sh "$libdir" || status=1
 exit "$status"

@@ -75,7 +75,12 @@ interface Layer {
 
         /** The property coracle.layer names one: jna or ffm. */
         private static Layer choose() {
-            String library = library();
+            try (Library library = Library.find()) {
+                return choose(library.name());
+            }
+        }
+
+        private static Layer choose(String library) {
             String wanted = System.getProperty("coracle.layer", "");
             Throwable reason = null;
             if (Runtime.version().feature() >= 22 && !wanted.equals("jna")) {
@@ -102,12 +107,6 @@ interface Layer {
 
         private static IllegalStateException unusable(String library, Throwable cause) {
             return new IllegalStateException("coracle: the library " + library + " cannot be used: " + cause.getMessage(), cause);
-        }
-
-        /** The property coracle.library, the variable CORACLE_LIBRARY, or the library of the system. */
-        private static String library() {
-            String named = System.getProperty("coracle.library", System.getenv("CORACLE_LIBRARY"));
-            return named == null || named.isEmpty() ? "libcoracle.so.1" : named;
         }
     }
 }
