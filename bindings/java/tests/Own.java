@@ -449,6 +449,14 @@ final class Own {
                 same(CoracleException.Timeout.class, raises(InterruptedIOException.class, out::read).getCause().getClass());
             }
         });
+        TESTS.put("a deadline of communicate holds for the whole, however often something comes", (engine, dir) -> {
+            Container box = engine.containers().create(shell("while :; do echo .; sleep 0.05; done"));
+            try (Session session = box.startAttached()) {
+                CompletableFuture<Output> all = session.within(Duration.ofMillis(500)).async(Session::communicate);
+                Throwable thrown = raises(java.util.concurrent.ExecutionException.class, () -> all.get(SECONDS, TimeUnit.SECONDS)).getCause();
+                same(CoracleException.Timeout.class, thrown.getClass());
+            }
+        });
         TESTS.put("an input that gives nothing more is not waited for", (engine, dir) -> {
             Container box = engine.containers().create(shell("echo gone; exit 3"));
             CountDownLatch never = new CountDownLatch(1);

@@ -35,7 +35,7 @@ record Library(String name, Path copy) implements AutoCloseable {
     }
 
     private static Library copied(InputStream inside) throws IOException {
-        // A directory that others may write to is no danger: nobody else may write to the file.
+        // Others may write to the directory, and not to the file.
         String dir = System.getProperty("coracle.native.dir", System.getProperty("java.io.tmpdir"));
         Path copy = Files.createTempFile(Path.of(dir), "libcoracle-", ".so.1");
         try {
@@ -55,7 +55,7 @@ record Library(String name, Path copy) implements AutoCloseable {
             try {
                 Files.deleteIfExists(copy);
             } catch (IOException stays) {
-                // The library is loaded; a file that cannot be removed is no reason to stop.
+                // The library is loaded, and the program works beside a file that stays.
             }
         }
     }

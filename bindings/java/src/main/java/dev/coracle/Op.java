@@ -1,5 +1,7 @@
 package dev.coracle;
 
+import java.time.Duration;
+
 /** The operation of a call. */
 final class Op {
     /** How often, in milliseconds, a call that blocks looks whether its thread was interrupted. */
@@ -22,8 +24,9 @@ final class Op {
         if (waits) {
             calls.coracle_op_set_progress(pointer, Layer.layer().functions().progress(), user, 0, HEARTBEAT);
         }
-        if (bounds.timeout() != null) {
-            calls.coracle_op_set_timeout(pointer, Bounds.millis(bounds.timeout()));
+        Duration left = bounds.left();
+        if (left != null) {
+            calls.coracle_op_set_timeout(pointer, Bounds.millis(left));
         }
         bounds.watch(cancel);
     }

@@ -173,10 +173,14 @@ public final class Session extends Scoped<Session> implements AutoCloseable {
     }
 
     /**
-     * Copies input to the process's stdin and ends it, takes both outputs to their ends, and waits for the process. A deadline is that of
-     * each part. An input that gives nothing more is not waited for once the process has ended: a read of it may outlast the call.
+     * Copies input to the process's stdin and ends it, takes both outputs to their ends, and waits for the process, all within one
+     * deadline. An input that gives nothing more is not waited for once the process has ended: a read of it may outlast the call.
      */
     public Output communicate(InputStream input) {
+        return with(bounds.together()).exchange(input);
+    }
+
+    private Output exchange(InputStream input) {
         boolean writes = has(Channel.STDIN);
         InputStream out = stdout();
         InputStream problems = stderr();

@@ -7,16 +7,14 @@ import java.util.concurrent.TimeUnit;
 /** A thread that waits for a descriptor: it can be interrupted, cancelled and bounded. */
 final class Waiting implements AutoCloseable {
     private final Bounds bounds;
-    private final long end;
+    private final Long end;
     private final Runnable cancel = this::cancel;
     private CompletableFuture<Void> current;
     private boolean cancelled;
 
     Waiting(Bounds bounds) {
         this.bounds = bounds;
-        long ms = Bounds.millis(bounds.timeout());
-        // A far time is as good as no bound, and nanoTime would overflow.
-        end = ms < 0 || ms > Long.MAX_VALUE / 4_000_000 ? -1 : System.nanoTime() + ms * 1_000_000;
+        end = bounds.together().end();
         bounds.watch(cancel);
     }
 
@@ -38,7 +36,7 @@ final class Waiting implements AutoCloseable {
                 throw CoracleException.of(Code.CANCELLED, "the call was cancelled");
             }
         }
-        if (end != -1 && end - System.nanoTime() <= 0) {
+        if (end != null && end - System.nanoTime() <= 0) {
             throw CoracleException.of(Code.TIMEOUT, "the call's deadline passed");
         }
     }
@@ -56,7 +54,7 @@ final class Waiting implements AutoCloseable {
             ready.complete(null);
         }
         try {
-            if (end == -1) {
+            if (end == null) {
                 ready.get();
             } else {
                 ready.get(end - System.nanoTime(), TimeUnit.NANOSECONDS);
