@@ -28,8 +28,10 @@ CORACLE_NATIVE=$libdir ../build.sh "$work/jar"
 for layer in jna ffm; do
   home=$(../jdk "$([ "$layer" = jna ] && echo 17 || echo 22)") || continue
   mkdir -p "$work/tmp"
+  native=()
+  [ "$layer" = jna ] || native=(--enable-native-access=ALL-UNNAMED)
   path=$(printf '%s:' "$work"/jar/*.jar)$("$top/tools/target-dir")/java/tests:$(../jars)
-  if (cd "$work" && env -u CORACLE_LIBRARY "$home/bin/java" "-Dcoracle.layer=$layer" "-Dcoracle.native.dir=$work/tmp" -cp "$path" dev.coracle.Hello "$work/root" "$image") |
+  if (cd "$work" && env -u CORACLE_LIBRARY "$home/bin/java" "${native[@]}" "-Dcoracle.layer=$layer" "-Dcoracle.native.dir=$work/tmp" -cp "$path" dev.coracle.Hello "$work/root" "$image") |
     grep -qx hello && [ -z "$(ls "$work/tmp")" ]; then
     echo "a jar with the library over $layer: 1 passed, 0 failed"
   else
