@@ -16,4 +16,4 @@ home=$(../../jdk 17)
 classes=$(mktemp -d "${TMPDIR:-/tmp}/coracle-docker.XXXXXX")
 trap 'rm -rf "$classes"' EXIT
 "$home/bin/javac" -proc:none -nowarn -d "$classes" -cp "$path" ../../src/docker/java/dev/coracle/*.java ./*.java
-CORACLE_LIBRARY=$libdir/libcoracle.so.1 timeout 1800 "$home/bin/java" -cp "$classes:$path" DockerJava
+CORACLE_LIBRARY=$libdir/libcoracle.so.1 timeout 1800 "$home/bin/java" "-Djava.io.tmpdir=${TMPDIR:-/tmp}" -cp "$classes:$path" DockerJava
