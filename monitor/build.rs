@@ -51,9 +51,14 @@ impl Build {
             "-nostartfiles",
             "-nostdlib",
             "-static",
-            "-Wl,--no-eh-frame-hdr,--build-id=none,-z,noexecstack,-z,norelro,--gc-sections,-z,max-page-size=4096",
+            "-Wl,--no-eh-frame-hdr,--build-id=none,-z,noexecstack,-z,norelro,--gc-sections",
         ] {
             rustc.args(["-C", &format!("link-arg={arg}")]);
+        }
+        rustc.args(["-C", &format!("link-arg=-Wl,-z,max-page-size={}", self.largest_page())]);
+        // The linker that cargo was told to use for the target: this machine's links programs of this machine only.
+        if let Some(linker) = std::env::var_os("RUSTC_LINKER") {
+            rustc.arg("-C").arg(joined("linker=", Path::new(&linker)));
         }
         rustc.arg("-C").arg(joined("link-arg=-Wl,-T,", &self.out.join("left-out.ld")));
         rustc.arg("-o").arg(self.out.join(name));
@@ -75,6 +80,11 @@ impl Build {
             rustc.arg("--extern").arg(joined(&format!("{used}="), &self.of_library(used)));
         }
         rustc
+    }
+
+    /// The largest page that a kernel of the architecture may have: no page holds both code and data.
+    fn largest_page(&self) -> u32 {
+        if self.target.starts_with("aarch64") { 65536 } else { 4096 }
     }
 
     fn of_library(&self, name: &str) -> PathBuf {

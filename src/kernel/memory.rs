@@ -19,14 +19,28 @@ pub fn hold_little_memory() {
 #[must_use]
 pub fn held_memory() -> usize {
     #[cfg(target_env = "gnu")]
-    // SAFETY: no pointers.
-    let held = {
-        let info = unsafe { libc::mallinfo2() };
-        info.uordblks + info.hblkhd
-    };
+    let held = counted();
     #[cfg(not(target_env = "gnu"))]
     let held = 0;
     held
+}
+
+/// The bytes in use, as glibc counts them. The function that counts more than 4 GiB came with glibc 2.33: it is looked up, so
+/// that the program starts with an older one, too.
+#[cfg(target_env = "gnu")]
+fn counted() -> usize {
+    // SAFETY: the name ends with a NUL.
+    let newer = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"mallinfo2".as_ptr()) };
+    if newer.is_null() {
+        // SAFETY: no pointers.
+        let info = unsafe { libc::mallinfo() };
+        return info.uordblks.cast_unsigned() as usize + info.hblkhd.cast_unsigned() as usize;
+    }
+    // SAFETY: glibc's function of that name has this type.
+    let counts = unsafe { std::mem::transmute::<*mut libc::c_void, unsafe extern "C" fn() -> libc::mallinfo2>(newer) };
+    // SAFETY: no pointers.
+    let info = unsafe { counts() };
+    info.uordblks + info.hblkhd
 }
 
 /// Returns unused pages to the kernel, also those between used pages. Does nothing with other C libraries than glibc.
