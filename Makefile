@@ -17,6 +17,7 @@
 # make attacks every defence switched off in turn: its test must turn red (WALLS="name ..." for some)
 # make bench   the table beside crun, runc and dockerd (needs root); BENCH=--quick: fewer rounds
 # make guide   the guide (docs/guide), with the pages of docs/ that it links to, as a book in target/guide; installs mdbook into target/tools if it is missing
+# make packages  archives, .deb, .rpm and the Python wheel for x86_64 in target/packages/out, and their tests (packaging/README.md)
 # make lint    formatting, clippy, shell scripts
 # make install PREFIX=/usr/local DESTDIR=    the libraries, the header, coracle.pc, the command, its manual pages and completions
 #
@@ -40,7 +41,7 @@ FILTER ?=
 NAME ?=
 WALLS ?=
 
-.PHONY: all demo test test-one torture test-vm test-clients test-receivers test-plugins test-tools test-contract test-bindings torture-node torture-java test-versions test-oci test-buildkit attacks bench guide lint install install-cli clean
+.PHONY: all demo test test-one torture test-vm test-clients test-receivers test-plugins test-tools test-contract test-bindings torture-node packages torture-java test-versions test-oci test-buildkit attacks bench guide lint install install-cli clean
 
 all:
 	$(CARGO) build --release --workspace
@@ -122,6 +123,11 @@ bench:
 
 guide:
 	tools/guide
+
+packages:
+	tools/setup packages
+	packaging/run
+	packaging/test
 
 lint:
 	tests/run lint

@@ -194,6 +194,7 @@ fn pages() -> Vec<(String, String)> {
         "bindings/php",
         "bindings/java",
         "bindings/scenarios",
+        "packaging",
     ] {
         let files = std::fs::read_dir(project().join(dir)).expect("list a directory of pages").flatten();
         let names = files.map(|file| format!("{dir}/{}", file.file_name().display()));
