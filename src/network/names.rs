@@ -173,6 +173,9 @@ fn redirect(port: u16) -> Vec<u8> {
     const OUTPUT: u32 = 3;
     const DESTINATION: u32 = 16;
     let mut batch = Batch::new("coracle-names");
+    // A container that left its networks and joins one has the rules of its resolver before, whose port nobody serves.
+    batch.add_table();
+    batch.delete_table();
     batch.add_table();
     batch.add_chain("ask", Hook { kind: "nat", hook: OUTPUT, priority: -100 });
     for protocol in [libc::IPPROTO_UDP as u8, libc::IPPROTO_TCP as u8] {

@@ -355,6 +355,11 @@ fn a_running_container_is_connected_and_disconnected() {
     let text = inside("ip -o -4 addr; ip route");
     assert!(!text.contains("10.55.0") && text.contains("default via 172.17.0.1 dev eth0"), "{text}");
     assert_eq!(world.root.exec(&id, &["ping", "-c", "1", "-w", "2", OUTSIDE]).code, 0);
+    // On the network again, it asks a resolver with another port.
+    let again: ConnectNetwork = serde_json::from_value(json!({ "Container": id })).expect("a body");
+    world.root.engine.network_connect("aaa", &again, None).expect("connect again");
+    let named = inside("nslookup other 2>&1");
+    assert!(named.contains("Address: 10.55.0.2"), "{named}");
     world.root.engine.container_stop(&id, Some(1000), None).expect("stop");
 }
 
