@@ -13,6 +13,7 @@ use crate::cursor::{Cursor, Fault};
 use crate::drivers::{Destination, Frames, Manner};
 use crate::net::{ENDED, Link, Problem, leave_stream, send_relp, wait};
 use crate::options::Address;
+use crate::proxies::Proxies;
 use crate::spool::Place;
 use nix::poll::PollFlags;
 use order::Order;
@@ -45,6 +46,7 @@ struct Flying {
 /// Delivers to one destination.
 pub struct Courier {
     to: Destination,
+    proxies: Proxies,
     link: Option<Link>,
     flying: VecDeque<Flying>,
     /// Acknowledged, since then, and not counted as delivered yet.
@@ -61,10 +63,11 @@ pub struct Courier {
 
 impl Courier {
     /// One without logs.
-    pub fn new(to: Destination) -> Courier {
+    pub fn new(to: Destination, proxies: Proxies) -> Courier {
         Courier {
             watch: Watch::new(&to),
             to,
+            proxies,
             link: None,
             flying: VecDeque::new(),
             held: VecDeque::new(),
@@ -204,7 +207,7 @@ impl Courier {
             return Ok(true);
         }
         if self.link.is_none() {
-            self.link = Some(Link::open(&self.to, stop)?);
+            self.link = Some(Link::open(&self.to, &self.proxies, stop)?);
         }
         let Some(link) = self.link.as_mut() else { return Ok(false) };
         if self.to.manner == Manner::Stream {
@@ -236,7 +239,8 @@ impl Courier {
         let (mut from, mut lost) = (0, 0);
         for (place, frame) in turn.places(&self.frames).zip(&self.frames.frames) {
             let Some(source) = self.sources.get_mut(&at) else { return Ok(()) };
-            let refused = source.ask((&mut self.link, &self.to), &self.frames.bytes[from..frame.end], stop)?;
+            let refused =
+                source.ask(&mut self.link, (&self.to, &self.proxies), &self.frames.bytes[from..frame.end], stop)?;
             lost += refused;
             source.deliver_but(place, lost);
             self.pause = Pause::FIRST;
@@ -477,11 +481,11 @@ mod tests {
         let stop = EventFd::from_flags(EfdFlags::EFD_CLOEXEC).unwrap();
         // The courier has the watch of another receiver: the few instances for couriers of plugins are counted by another test.
         let tcp = Address::Tcp("localhost".into(), 1);
-        let mut courier = Courier::new(Destination { address: tcp, ..to_plugin(&dir) });
+        let mut courier = Courier::new(Destination { address: tcp, ..to_plugin(&dir) }, Proxies::default());
         courier.to = to_plugin(&dir);
         assert_eq!(time_of_round(&courier), ROUNDS.0);
         let plugin = std::thread::spawn(move || [answer_one(&socket), answer_one(&socket)].map(|fifo| fifo.is_some()));
-        let opened = Link::open(&courier.to, stop.as_fd());
+        let opened = Link::open(&courier.to, &courier.proxies, stop.as_fd());
         courier.link = Some(opened.unwrap_or_else(|problem| panic!("{problem:?}")));
         for _ in 0..5 {
             assert_eq!(time_of_round(&courier), ROUNDS.1);

@@ -21,6 +21,7 @@ pub mod outbox;
 pub mod plan;
 #[cfg(feature = "program")]
 pub mod program;
+mod proxies;
 pub mod record;
 pub mod shipper;
 pub mod spool;
@@ -30,3 +31,4 @@ mod time;
 mod tls;
 
 pub use plan::{Facts, LogPlugin, Plan, check, check_files, check_spool};
+pub use proxies::{Proxies, is_exempt};

@@ -10,6 +10,7 @@ mod relp;
 use crate::cursor::Fault;
 use crate::drivers::{Destination, Frames, Manner};
 use crate::options::Address;
+use crate::proxies::Proxies;
 use crate::sys;
 pub(crate) use ask::ask_once;
 use nix::errno::Errno;
@@ -116,11 +117,11 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Connects.
-    pub(crate) fn open(to: &Destination, stop: BorrowedFd<'_>) -> Result<Link, Problem> {
+    /// Connects: through a proxy, if the receiver is asked by HTTPS.
+    pub(crate) fn open(to: &Destination, proxies: &Proxies, stop: BorrowedFd<'_>) -> Result<Link, Problem> {
         let (socket, tap) = match &to.address {
             Address::Plugin(plan) => plugin::open(plan, stop).map(|(fifo, tap)| (fifo, Some(tap)))?,
-            address => (open_socket(address, to.manner, stop)?, None),
+            address => (open_socket((address, to.manner), proxies, stop)?, None),
         };
         #[cfg(feature = "tls")]
         let secure = match &to.address {
@@ -387,16 +388,20 @@ impl Link {
     }
 }
 
-/// A connected socket: through the proxy of the environment, if the receiver is asked by HTTPS.
-fn open_socket(address: &Address, manner: Manner, stop: BorrowedFd<'_>) -> Result<OwnedFd, Problem> {
+/// A connected socket.
+fn open_socket(
+    (address, manner): (&Address, Manner),
+    proxies: &Proxies,
+    stop: BorrowedFd<'_>,
+) -> Result<OwnedFd, Problem> {
     #[cfg(feature = "tls")]
     if let (Address::Tls(host, port), Manner::Asked) = (address, manner)
-        && let Some(proxy) = proxy::Proxy::of(host)?
+        && let Some(proxy) = proxy::Proxy::of((host, *port), proxies)?
     {
         return proxy.tunnel((host, *port), stop);
     }
     #[cfg(not(feature = "tls"))]
-    let _ = manner;
+    let _ = (manner, proxies);
     connect::open(address, stop)
 }
 
@@ -450,7 +455,7 @@ mod tests {
         let address = Address::Unix(path.to_str().unwrap().to_owned());
         let to = Destination { address, tls: TlsFiles::default(), manner: Manner::Answered, account: String::new() };
         let stop = EventFd::from_flags(EfdFlags::EFD_CLOEXEC).unwrap();
-        let link = Link::open(&to, stop.as_fd()).unwrap();
+        let link = Link::open(&to, &Proxies::default(), stop.as_fd()).unwrap();
         std::fs::remove_file(&path).unwrap();
         (link, listener.accept().unwrap().0, stop)
     }
@@ -469,7 +474,7 @@ mod tests {
         let address = Address::Tcp("127.0.0.1".into(), listener.local_addr().unwrap().port());
         let to = Destination { address, tls: TlsFiles::default(), manner: Manner::Stream, account: String::new() };
         let stop = EventFd::from_flags(EfdFlags::EFD_CLOEXEC).unwrap();
-        let mut link = Link::open(&to, stop.as_fd()).unwrap();
+        let mut link = Link::open(&to, &Proxies::default(), stop.as_fd()).unwrap();
         let other = listener.accept().unwrap().0;
         link.send_all(b"x", None, stop.as_fd()).unwrap();
         // With a byte that was not read the end is a reset.

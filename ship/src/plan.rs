@@ -5,6 +5,7 @@ use crate::cursor::Cursor;
 use crate::drivers::{Destination, Driver, NAMES};
 use crate::net::{Problem, ask_once};
 use crate::options::{Error, Options, is_size, refused, text};
+use crate::proxies::Proxies;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -169,8 +170,9 @@ pub fn check_spool(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads the files that the options of a driver name. Errors: one of them is missing, no regular file, or too long.
-pub fn check_files(kind: &str, options: &Options) -> Result<(), Error> {
+/// Reads the files that the options of a driver name, and asks the receiver if an option says so. Errors: a file is missing, no regular
+/// file, or too long; the receiver is none.
+pub fn check_files(kind: &str, options: &Options, proxies: &Proxies) -> Result<(), Error> {
     let driver = Driver::parse(kind, options)?;
     let to = driver.destination();
     let tls = to.tls.clone();
@@ -186,11 +188,11 @@ pub fn check_files(kind: &str, options: &Options) -> Result<(), Error> {
             return refused(format!("{option}: read {}: {}", path.display(), crate::files::reason(errno)));
         }
     }
-    driver.verification().map_or(Ok(()), |request| verify(kind, &to, &request))
+    driver.verification().map_or(Ok(()), |request| verify(kind, (&to, proxies), &request))
 }
 
 /// Asks a receiver whether it is one, because an option says so.
-fn verify(kind: &str, to: &Destination, request: &[u8]) -> Result<(), Error> {
+fn verify(kind: &str, to: (&Destination, &Proxies), request: &[u8]) -> Result<(), Error> {
     let before = format!("{kind}: failed to verify connection - ");
     let never = EventFd::from_flags(EfdFlags::EFD_CLOEXEC).map_err(|errno| Error(format!("{before}{errno}")))?;
     match ask_once(to, request, never.as_fd()) {
@@ -228,7 +230,8 @@ mod tests {
     fn files_of_options_are_named() {
         let of = |key: &str, value: &str| {
             let all = [(key, value), ("syslog-address", "tcp+tls://a:1")];
-            check_files("syslog", &all.map(|(key, value)| (key.to_owned(), value.to_owned())).into())
+            let all = all.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+            check_files("syslog", &all, &Proxies::default())
         };
         let refused = |key, value| of(key, value).unwrap_err().0;
         assert_eq!(refused("syslog-tls-key", "/no/key"), "syslog-tls-key: read /no/key: No such file or directory");

@@ -10,6 +10,7 @@ use crate::holder::Holder;
 use crate::net::{self, wait};
 use crate::outbox::{self, Entry, forget};
 use crate::plan::Plan;
+use crate::proxies::Proxies;
 use nix::poll::PollFlags;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
@@ -44,6 +45,7 @@ struct Shared {
     stop: Arc<OwnedFd>,
     /// Locked as long as a thread lives.
     lock: Arc<File>,
+    proxies: Proxies,
     /// The containers that a courier has.
     known: Mutex<BTreeSet<String>>,
 }
@@ -55,14 +57,14 @@ struct Inbox {
 }
 
 /// Works until `stop` is readable. `lock`: the file by whose lock shippers know of each other.
-pub fn run(root: &Path, lock: &Path, stop: Arc<OwnedFd>, spawn: &Spawn) {
+pub fn run(root: &Path, lock: &Path, stop: Arc<OwnedFd>, proxies: &Proxies, spawn: &Spawn) {
     let Some(lock) = take_lock(lock, &stop) else { return };
-    Shared::new(root, &Arc::new(lock), &stop).work(spawn, Ends::WhenTold, &stop);
+    Shared::new(root, &Arc::new(lock), &stop, proxies).work(spawn, Ends::WhenTold, &stop);
 }
 
 /// As [`run`], for a caller that holds the lock in `lock`. Ends, too, when no delivery needs a shipper ([`is_needed`]): the
 /// lock is free then. The couriers have ended before, so that no log plugin is left behind; nothing is written to `stop`.
-pub fn run_until_done(root: &Path, lock: File, stop: Arc<OwnedFd>, spawn: &Spawn) {
+pub fn run_until_done(root: &Path, lock: File, stop: Arc<OwnedFd>, proxies: &Proxies, spawn: &Spawn) {
     let lock = Arc::new(lock);
     loop {
         let Ok(parting) = EventFd::from_flags(EfdFlags::EFD_CLOEXEC) else {
@@ -72,7 +74,7 @@ pub fn run_until_done(root: &Path, lock: File, stop: Arc<OwnedFd>, spawn: &Spawn
             }
         };
         let parting = Arc::new(OwnedFd::from(parting));
-        let shared = Shared::new(root, &lock, &parting);
+        let shared = Shared::new(root, &lock, &parting, proxies);
         let ended = shared.work(spawn, Ends::WhenDone, &stop);
         shared.end_couriers();
         if ended == Ended::Told {
@@ -125,9 +127,9 @@ fn outbox_plan(root: &Path, id: &str) -> Option<(Entry, Plan)> {
 }
 
 impl Shared {
-    fn new(root: &Path, lock: &Arc<File>, stop: &Arc<OwnedFd>) -> Arc<Shared> {
-        let (stop, lock) = (Arc::clone(stop), Arc::clone(lock));
-        Arc::new(Shared { root: root.to_owned(), stop, lock, known: Mutex::default() })
+    fn new(root: &Path, lock: &Arc<File>, stop: &Arc<OwnedFd>, proxies: &Proxies) -> Arc<Shared> {
+        let (stop, lock, proxies) = (Arc::clone(stop), Arc::clone(lock), proxies.clone());
+        Arc::new(Shared { root: root.to_owned(), stop, lock, proxies, known: Mutex::default() })
     }
 
     /// Gives deliveries to couriers, until `told` is readable.
@@ -241,7 +243,8 @@ impl Shared {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let Ok(wake) = EventFd::from_flags(flags) else { return false };
         let inbox = Arc::new(Inbox { new: Mutex::new(Some(vec![source])), wake });
-        let (shared, own, courier) = (Arc::clone(self), Arc::clone(&inbox), Courier::new(to.clone()));
+        let (shared, own, courier) =
+            (Arc::clone(self), Arc::clone(&inbox), Courier::new(to.clone(), self.proxies.clone()));
         let started = spawn(Box::new(move || shared.deliver(courier, &own)));
         if started {
             couriers.insert(to, inbox);

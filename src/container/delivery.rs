@@ -10,7 +10,7 @@ use crate::parts::Part;
 use crate::plugin::{FIFOS_INSIDE, Plugins};
 use crate::time::rfc3339_nano;
 use coracle_ship::outbox::Status;
-use coracle_ship::{Facts, LogPlugin, Plan, outbox};
+use coracle_ship::{Facts, LogPlugin, Plan, Proxies, outbox};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,7 +19,7 @@ use std::path::Path;
 pub(super) const FIFOS: &str = "logging";
 
 /// Before a start: writes the plan, if the container's driver delivers. A shipper that lives sees it.
-pub(super) fn begin(places: &Places, plugins: &Plugins, found: &Snapshot) -> Result<()> {
+pub(super) fn begin(places: &Places, plugins: &Plugins, proxies: &Proxies, found: &Snapshot) -> Result<()> {
     if !is_delivered(found) {
         return Ok(());
     }
@@ -29,7 +29,8 @@ pub(super) fn begin(places: &Places, plugins: &Plugins, found: &Snapshot) -> Res
     let refused = |why: String| Error::internal(format!("failed to initialize logging driver: {why}")).in_area("log");
     let mut plan = plan(found)?;
     match spec::is_built_in(&config.kind) {
-        true => coracle_ship::check_files(&config.kind, &config.config).map_err(|error| refused(error.to_string()))?,
+        true => coracle_ship::check_files(&config.kind, &config.config, proxies)
+            .map_err(|error| refused(error.to_string()))?,
         // The shipper calls the plugin: a start does not wait for it.
         false => plan.plugin = Some(log_plugin(places, plugins, found).map_err(|error| refused(error.to_string()))?),
     }

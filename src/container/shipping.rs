@@ -6,11 +6,11 @@ mod guard;
 use super::{Places, Snapshot, delivery};
 use crate::error::{Error, Result};
 use crate::kernel::process::{Sealed, Words, sealed_memfd, start_detached};
-use crate::model::Proxies;
 use crate::notes::{LogLevel, note};
 use crate::options::{Options, ShipLogs};
 use crate::parts::Part;
 use crate::plugin::MANAGED;
+use coracle_ship::Proxies;
 use coracle_ship::holder::Holder;
 use guard::Guard;
 use std::ffi::{CString, OsString};
@@ -38,6 +38,7 @@ pub(crate) struct Shipping {
 /// The parts that the guard's thread needs.
 struct Parts {
     places: Arc<Places>,
+    /// Those that this open decided.
     proxies: Proxies,
     guard: Guard,
 }
@@ -55,9 +56,15 @@ impl Shipping {
         if how == ShipLogs::Thread {
             Part::Ship.need().map_err(|error| error.context("ship_logs"))?;
         }
-        let proxies = options.registry.proxies.clone();
+        let decided = options.registry.proxies.clone();
+        let proxies = Proxies { https: decided.https.unwrap_or_default(), exempt: decided.exempt.unwrap_or_default() };
         let parts = Parts { places: Arc::clone(places), proxies, guard: Guard::default() };
         Ok(Shipping { parts: Arc::new(parts), how })
+    }
+
+    /// The proxies through which receivers are reached.
+    pub(crate) fn proxies(&self) -> &Proxies {
+        &self.parts.proxies
     }
 
     /// The file by whose lock the shippers of a root know of each other.
@@ -152,9 +159,8 @@ impl Parts {
         let is_passed = |name: &str| PASSED.contains(&name) || PASSED_KINDS.iter().any(|kind| name.starts_with(kind));
         let variables = std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_passed));
         // The options of this open may name other proxies than its environment.
-        let Proxies { https, exempt, .. } = &self.proxies;
-        let proxies = [("HTTPS_PROXY", https), ("NO_PROXY", exempt)];
-        let proxies = proxies.into_iter().filter_map(|(name, value)| Some((name.into(), value.as_ref()?.into())));
+        let Proxies { https, exempt } = &self.proxies;
+        let proxies = [("HTTPS_PROXY", https), ("NO_PROXY", exempt)].map(|(name, value)| (name.into(), value.into()));
         let environment = variables.chain(proxies).map(|(mut name, value): (OsString, OsString)| {
             name.push("=");
             name.push(value);

@@ -217,7 +217,7 @@ impl Starter {
         (container.rows, container.cols) = window(begin.size, found.spec.host_config.console_size);
         let namespaces = begin.step.add_to(&mut container, held.len())?;
         let plan = plan::compile(&container);
-        delivery::begin(&self.places, &self.plugins, found)?;
+        delivery::begin(&self.places, &self.plugins, self.shipping.proxies(), found)?;
         let run_dir = self.places.open_run_dir(&found.row.id)?;
         let container_dir = dirs::open(&self.places.dir(&found.row.id))?;
         let events = match &found.spec.plugin {

@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::kernel::fd::{eventfd, eventfd_signal};
 use crate::kernel::thread;
+use coracle_ship::Proxies;
 use coracle_ship::shipper::{Spawn, run};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
@@ -19,12 +20,12 @@ impl Drop for Shipper {
 
 impl Shipper {
     /// Starts to deliver the logs of a root, as soon as no other program does.
-    pub(super) fn start(root: PathBuf, lock: PathBuf) -> Result<Shipper> {
+    pub(super) fn start(root: PathBuf, lock: PathBuf, proxies: Proxies) -> Result<Shipper> {
         let stop = Arc::new(eventfd()?);
         let held = Arc::clone(&stop);
         thread::spawn_worker("coracle-shipper", move || {
             let spawn: Spawn = Box::new(|work| thread::spawn_worker("coracle-courier", work).is_ok());
-            run(&root, &lock, held, &spawn);
+            run(&root, &lock, held, &proxies, &spawn);
         })?;
         Ok(Shipper(stop))
     }

@@ -1,5 +1,6 @@
 //! Log drivers that deliver: real containers, real receivers.
 
+use crate::support::registry::{Answered, Scripted};
 use crate::support::*;
 use coracle::model::*;
 use coracle::{Engine, ErrorKind, Options, ShipLogs};
@@ -286,6 +287,32 @@ fn another_program_s_container_is_delivered_once_a_program_delivers() {
         drop(engine);
     }
     root.wait_for("the lines", || receiver.out().lines().count() == 300);
+}
+
+#[test]
+fn receivers_are_reached_through_the_proxy_of_the_options() {
+    let proxy = Scripted::start(|_| Answered::new(503, ""));
+    let proxies = Proxies { https: Some(format!("http://{}", proxy.host())), exempt: Some(String::new()), http: None };
+    let root = Root::with(|options: &mut Options| {
+        options.ship_logs = ShipLogs::Thread;
+        options.registry.proxies = proxies;
+    });
+    root.load(&busybox_archive());
+    // Only a proxy can know the receivers' names.
+    let at = |url: &str, more: &Value| {
+        let mut config = json!({ "splunk-url": url, "splunk-token": "t", "splunk-insecureskipverify": "true" });
+        config.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        root.create("", body(&["echo", "line"], logged("splunk", &config)))
+    };
+    let asked = |site: &str| proxy.asked().iter().any(|asked| asked.method == "CONNECT" && asked.target == site);
+    let verified = at("https://start.test:8088", &json!({ "splunk-verify-connection": "true" }));
+    let refused = root.engine.container_start(&verified, None, None).expect_err("no tunnel");
+    assert!(refused.message().contains("failed to verify connection - the proxy "), "{refused}");
+    assert!(asked("start.test:8088"));
+    let id = at("https://line.test:8089", &json!({}));
+    root.start(&id);
+    root.wait_for("the tunnel's request", || asked("line.test:8089"));
+    root.wait_for("the error", || delivery(&root, &id).last_error.starts_with("the proxy "));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::drivers::{Destination, Driver, Encoder, Frames, Verdict};
 use crate::net::{Link, Problem};
 use crate::outbox::{Entry, forget};
 use crate::plan::Plan;
+use crate::proxies::Proxies;
 use crate::spool::{Batch, Place, Spool};
 use crate::time::now_ns;
 use std::io;
@@ -168,7 +169,8 @@ impl Source {
     /// Sends a request, and those that its answers ask for; answers how many records the receiver will never take.
     pub(super) fn ask(
         &mut self,
-        (link, to): (&mut Option<Link>, &Destination),
+        link: &mut Option<Link>,
+        (to, proxies): (&Destination, &Proxies),
         request: &[u8],
         stop: BorrowedFd<'_>,
     ) -> Result<u64, Problem> {
@@ -177,7 +179,7 @@ impl Source {
         loop {
             let open = match link {
                 Some(open) => open,
-                None => link.insert(Link::open(to, stop)?),
+                None => link.insert(Link::open(to, proxies, stop)?),
             };
             let answer = open.ask(first.as_deref().unwrap_or(request), stop)?;
             if answer.ends {

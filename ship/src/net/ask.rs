@@ -4,6 +4,7 @@ use super::{Link, Problem, recv};
 use crate::cursor::Fault;
 use crate::drivers::Destination;
 use crate::http::{Answer, answer};
+use crate::proxies::Proxies;
 use nix::sys::socket::MsgFlags;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -63,8 +64,12 @@ impl Link {
 }
 
 /// Asks a receiver once, on a connection of its own.
-pub(crate) fn ask_once(to: &Destination, request: &[u8], stop: BorrowedFd<'_>) -> Result<Answer, Problem> {
-    Link::open(to, stop)?.ask(request, stop)
+pub(crate) fn ask_once(
+    (to, proxies): (&Destination, &Proxies),
+    request: &[u8],
+    stop: BorrowedFd<'_>,
+) -> Result<Answer, Problem> {
+    Link::open(to, proxies, stop)?.ask(request, stop)
 }
 
 #[cfg(test)]
@@ -95,7 +100,7 @@ mod tests {
             account: String::new(),
         };
         let stop = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC).unwrap());
-        let mut link = Link::open(&to, stop.as_fd()).unwrap();
+        let mut link = Link::open(&to, &Proxies::default(), stop.as_fd()).unwrap();
         std::fs::remove_file(&path).unwrap();
         let receiver = std::thread::spawn(move || receiver(listener.accept().unwrap().0));
         let (done, is_done) = mpsc::channel::<()>();

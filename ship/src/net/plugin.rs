@@ -10,6 +10,7 @@ use crate::drivers::{Destination, Manner, TlsFiles};
 use crate::http::{Answer, push_request};
 use crate::options::Address;
 use crate::plan::{LogPlugin, Plan};
+use crate::proxies::Proxies;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open as open_file};
 use nix::poll::PollFlags;
@@ -204,7 +205,7 @@ fn call(address: &Address, method: &str, body: &str, limit: Duration, stop: Borr
     let mut request = Vec::new();
     let headers = [("Host", "plugin"), ("Accept", TYPE), ("Content-Type", TYPE), ("Connection", "close")];
     push_request(&mut request, &format!("POST /{method}"), &headers, body.as_bytes());
-    Link::open(&to, stop)?.ask_within(&request, limit, stop)
+    Link::open(&to, &Proxies::default(), stop)?.ask_within(&request, limit, stop)
 }
 
 /// Whether a FIFO has no reader.

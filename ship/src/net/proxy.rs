@@ -1,11 +1,11 @@
-//! The proxy through which receivers are asked by HTTPS: a tunnel, for which the proxy is asked by CONNECT. The variables and the
-//! hosts that need no proxy are those of registries.
+//! The proxy through which receivers are asked by HTTPS: a tunnel, for which the proxy is asked by CONNECT.
 
 use super::{PATIENCE, Problem, connect, send_some, wait};
 use crate::cursor::Fault;
 use crate::google::base64url;
 use crate::http::percent_decoded;
 use crate::options::{Address, host_port};
+use crate::proxies::{Proxies, is_exempt};
 use nix::errno::Errno;
 use nix::poll::PollFlags;
 use nix::sys::socket::{MsgFlags, recv};
@@ -32,18 +32,12 @@ pub(super) struct Proxy {
 }
 
 impl Proxy {
-    /// The proxy for a receiver; `None`: the receiver needs none. Errors: the variable is not the address of a proxy.
-    pub(super) fn of(receiver: &str) -> Result<Option<Proxy>, Problem> {
-        let lower = |name: &str| std::env::var(name.to_ascii_lowercase());
-        let word = |name: &str| std::env::var(name).or_else(|_| lower(name)).unwrap_or_default();
-        Proxy::chosen(&word("HTTPS_PROXY"), &word("NO_PROXY"), receiver)
-    }
-
-    fn chosen(proxy: &str, exempt: &str, receiver: &str) -> Result<Option<Proxy>, Problem> {
-        if proxy.is_empty() || is_exempt(receiver, exempt) {
+    /// The proxy for a receiver; `None`: the receiver needs none. Errors: the text is not the address of a proxy.
+    pub(super) fn of((host, port): (&str, u16), proxies: &Proxies) -> Result<Option<Proxy>, Problem> {
+        if proxies.https.is_empty() || is_exempt(host, port, &proxies.exempt) {
             return Ok(None);
         }
-        Proxy::parse(proxy).map(Some).ok_or(failed(libc::EINVAL))
+        Proxy::parse(&proxies.https).map(Some).ok_or(failed(libc::EINVAL))
     }
 
     /// Reads `[http://][NAME[:PASSWORD]@]HOST[:PORT]`.
@@ -123,17 +117,6 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// Whether a host is used without a proxy: it is in the list, or is this machine.
-fn is_exempt(host: &str, list: &str) -> bool {
-    let host = host.to_ascii_lowercase();
-    let is_named = |entry: &str| {
-        let suffix = entry.trim_start_matches('*').trim_start_matches('.').to_ascii_lowercase();
-        entry == "*" || host == suffix || host.ends_with(&format!(".{suffix}"))
-    };
-    let mut entries = list.split(',').map(str::trim).filter(|entry| !entry.is_empty());
-    matches!(host.as_str(), "localhost" | "::1") || host.starts_with("127.") || entries.any(is_named)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,25 +125,20 @@ mod tests {
     use std::net::TcpListener;
 
     #[test]
-    fn a_proxy_is_chosen_as_for_registries() {
-        let of = |proxy: &str, exempt: &str, host: &str| Proxy::chosen(proxy, exempt, host);
+    fn the_texts_say_which_proxy_is_used() {
+        let of = |proxy: &str, exempt: &str| {
+            Proxy::of(("logs.example", 8088), &Proxies { https: proxy.into(), exempt: exempt.into() })
+        };
         let proxy = |host: &str, port, login: &str| Ok(Some(Proxy { host: host.into(), port, login: login.into() }));
-        assert_eq!(of("http://p:3128/", "", "logs.example"), proxy("p", 3128, ""));
-        assert_eq!(of("u%40x:p?@p", "", "logs.example"), Err(failed(libc::EINVAL)));
-        assert_eq!(of("http://u%40x:p%3F@[::2]:1", "", "logs.example"), proxy("::2", 1, "dUB4OnA/"));
-        assert_eq!(of("p", "other.example, .local", "logs.example"), proxy("p", 80, ""));
-        for (exempt, host) in [
-            ("example", "logs.example"),
-            ("*.example", "LOGS.example"),
-            ("*", "a"),
-            ("", "127.0.0.1"),
-            ("", "localhost"),
-        ] {
-            assert_eq!(of("http://p", exempt, host), Ok(None), "{exempt} {host}");
-        }
-        assert_eq!(of("", "", "logs.example"), Ok(None));
+        assert_eq!(of("http://p:3128/", ""), proxy("p", 3128, ""));
+        assert_eq!(of("u%40x:p?@p", ""), Err(failed(libc::EINVAL)));
+        assert_eq!(of("http://u%40x:p%3F@[::2]:1", ""), proxy("::2", 1, "dUB4OnA/"));
+        assert_eq!(of("p", "other.example, .local"), proxy("p", 80, ""));
+        assert_eq!(of("p", "logs.example:443"), proxy("p", 80, ""));
+        assert_eq!(of("p", "logs.example:8088"), Ok(None));
+        assert_eq!(of("", ""), Ok(None));
         for bad in ["socks5://p", "https://p", "http://", "http://p:x"] {
-            assert_eq!(of(bad, "", "logs.example"), Err(failed(libc::EINVAL)), "{bad}");
+            assert_eq!(of(bad, ""), Err(failed(libc::EINVAL)), "{bad}");
         }
     }
 

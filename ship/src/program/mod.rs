@@ -18,6 +18,7 @@ use crate::courier::with_fault;
 use crate::cursor::{CursorFile, Fault};
 use crate::holder::Holder;
 use crate::outbox::{self, Entry};
+use crate::proxies::Proxies;
 use crate::shipper::{Spawn, run_until_done};
 use crate::sys;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -169,6 +170,6 @@ fn work(root: &Path, lock: File) -> ExitCode {
         let builder = std::thread::Builder::new().name("coracle-courier".into()).stack_size(STACK);
         builder.spawn(work).is_ok()
     });
-    run_until_done(root, lock, stop, &spawn);
+    run_until_done(root, lock, stop, &Proxies::of_environment(), &spawn);
     ExitCode::SUCCESS
 }

@@ -159,7 +159,7 @@ fn events_go_by_tls_to_a_receiver_with_the_right_certificate_alone() {
     assert!(numbers(&receiver.out(), &other).is_empty());
 }
 
-/// Set in a process whose environment names a proxy.
+/// Set in a process whose environment names a proxy that nobody serves: the address of the right one.
 #[cfg(feature = "tls")]
 const PROXIED: &str = "CORACLE_TEST_PROXIED";
 
@@ -198,10 +198,10 @@ fn proxy(listener: &std::net::TcpListener, stop: &std::sync::atomic::AtomicBool)
 
 #[cfg(feature = "tls")]
 #[test]
-fn events_go_through_the_proxy_of_the_environment() {
+fn events_go_through_the_given_proxy_whatever_the_environment_says() {
     use std::sync::atomic::{AtomicBool, Ordering};
-    if std::env::var_os(PROXIED).is_some() {
-        return proxied();
+    if let Ok(address) = std::env::var(PROXIED) {
+        return proxied(&address);
     }
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("listen");
     let address = listener.local_addr().expect("an address");
@@ -209,11 +209,11 @@ fn events_go_through_the_proxy_of_the_environment() {
     let heads = std::thread::scope(|scope| {
         let proxy = scope.spawn(|| proxy(&listener, &stop));
         let mut again = Command::new(std::env::current_exe().expect("this program"));
-        again.args(["--exact", "otel::events_go_through_the_proxy_of_the_environment", "--nocapture"]);
+        again.args(["--exact", "otel::events_go_through_the_given_proxy_whatever_the_environment_says", "--nocapture"]);
         again
-            .env(PROXIED, "1")
-            .env("HTTPS_PROXY", format!("http://me:secret@{address}"))
-            .env("NO_PROXY", "other.example");
+            .env(PROXIED, format!("http://me:secret@{address}"))
+            .env("HTTPS_PROXY", "http://127.0.0.1:1")
+            .env("NO_PROXY", "receiver.example");
         let status = again.status();
         stop.store(true, Ordering::Release);
         drop(std::net::TcpStream::connect(address));
@@ -229,7 +229,7 @@ fn events_go_through_the_proxy_of_the_environment() {
 
 /// Only the proxy knows the receiver's name.
 #[cfg(feature = "tls")]
-fn proxied() {
+fn proxied(proxy: &str) {
     let mut world = World::new();
     crate::rsyslog::certificates(&world.dir);
     let files = ["cert.pem", "key.pem"].map(|name| world.dir.join(name)).to_vec();
@@ -239,7 +239,7 @@ fn proxied() {
     let ca = world.dir.join("ca.pem").display().to_string();
     let named = [("splunk-capath", ca.as_str()), ("splunk-caname", "127.0.0.1")];
     let mut log = splunk(&world, "a", &format!("https://receiver.example:{port}"), &named);
-    world.ship();
+    world.ship_through(coracle_ship::Proxies { https: proxy.to_owned(), exempt: "other.example".into() });
     log.write(500);
     assert_eq!(log.await_delivery(), (500, 0));
     arrived(&log, || receiver.out());
@@ -261,7 +261,8 @@ fn a_receiver_that_refuses_has_nothing_delivered() {
     let options = [("splunk-url", format!("http://{}", receiver.address)), ("splunk-token", "t".into())];
     let verified = options.into_iter().chain([("splunk-verify-connection", "true".to_owned())]);
     let options = verified.map(|(key, value)| (key.to_owned(), value)).collect();
-    let refused = coracle_ship::check_files("splunk", &options).expect_err("no collector of events");
+    let refused = coracle_ship::check_files("splunk", &options, &coracle_ship::Proxies::default())
+        .expect_err("no collector of events");
     assert!(refused.0.starts_with("splunk: failed to verify connection - 404"), "{refused}");
 }
 

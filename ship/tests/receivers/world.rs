@@ -3,7 +3,7 @@
 use coracle_monitor::wire::{LOG_MARK, LogMark};
 use coracle_ship::outbox::{self, Status};
 use coracle_ship::shipper::{self, Spawn};
-use coracle_ship::{Facts, Plan, check};
+use coracle_ship::{Facts, Plan, Proxies, check};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -86,10 +86,15 @@ impl World {
 
     /// Starts a shipper.
     pub fn ship(&mut self) {
+        self.ship_through(Proxies::default());
+    }
+
+    /// Starts a shipper with proxies.
+    pub fn ship_through(&mut self, proxies: Proxies) {
         self.stop = Arc::new(eventfd().into());
         let (root, lock, stop) = (self.root(), self.dir.join("lock"), Arc::clone(&self.stop));
         let spawn: Spawn = Box::new(|work| std::thread::Builder::new().spawn(work).is_ok());
-        self.shipper = Some(std::thread::spawn(move || shipper::run(&root, &lock, stop, &spawn)));
+        self.shipper = Some(std::thread::spawn(move || shipper::run(&root, &lock, stop, &proxies, &spawn)));
     }
 
     /// Ships as the program of its own does, until nothing is owed.
@@ -97,7 +102,7 @@ impl World {
         let lock = File::create(self.dir.join("lock")).expect("the lock's file");
         lock.lock().expect("the lock");
         let spawn: Spawn = Box::new(|work| std::thread::Builder::new().spawn(work).is_ok());
-        shipper::run_until_done(&self.root(), lock, Arc::clone(&self.stop), &spawn);
+        shipper::run_until_done(&self.root(), lock, Arc::clone(&self.stop), &Proxies::default(), &spawn);
         let lock = File::open(self.dir.join("lock")).expect("the lock's file");
         lock.try_lock().expect("the lock is free");
     }
