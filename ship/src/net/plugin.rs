@@ -17,6 +17,7 @@ use nix::poll::PollFlags;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::stat::Mode;
 use std::fs::DirBuilder;
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
 use std::path::{Path, PathBuf};
@@ -99,16 +100,29 @@ pub(crate) fn leave_stream(plan: &str, stop: BorrowedFd<'_>) -> Result<(), Probl
 /// Tells the plugin once, whatever comes of it. Errors: the shipper is to end; the next one tells the plugin.
 fn leave(address: &Address, plugin: &LogPlugin, plan: &Path, stop: BorrowedFd<'_>) -> Result<(), Problem> {
     let record = plan.with_file_name(STREAM);
-    let Ok(name) = std::fs::read_to_string(&record) else { return Ok(()) };
-    let fifo = Path::new(&plugin.fifo_dir).join(&name);
-    // After a boot there is none.
-    if fifo.symlink_metadata().is_ok_and(|facts| facts.file_type().is_fifo()) {
-        part(address, &format!("{}/{name}", plugin.seen_dir), stop)?;
-        // The plugin may keep the FIFO, whose directory it may write into.
-        let _ = std::fs::remove_file(fifo);
+    match std::fs::read_to_string(&record) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        // A record that stays would start the program for ever, and names no FIFO.
+        Err(_) => {}
+        Ok(name) => {
+            let fifo = Path::new(&plugin.fifo_dir).join(&name);
+            if may_be_fifo(&fifo) {
+                part(address, &format!("{}/{name}", plugin.seen_dir), stop)?;
+                // The plugin may keep the FIFO, whose directory it may write into.
+                let _ = std::fs::remove_file(fifo);
+            }
+        }
     }
     let _ = std::fs::remove_file(record);
     Ok(())
+}
+
+/// Whether a FIFO is there, or may be: this program may lack the right to look. After a boot there is none.
+fn may_be_fifo(path: &Path) -> bool {
+    match path.symlink_metadata() {
+        Ok(facts) => facts.file_type().is_fifo(),
+        Err(error) => error.kind() != ErrorKind::NotFound,
+    }
 }
 
 /// Lets the plugin of a plan read a new FIFO; returns the end to write to.
@@ -321,6 +335,36 @@ mod tests {
             assert!(!has_left_stream(&dir), "{name}");
         }
         assert!(dir.join("fifos/abc-2").is_dir());
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_read_keeps_no_program() {
+        let (dir, plan) = with_dir("unreadable");
+        let path = dir.join("plan");
+        std::fs::write(&path, plan.to_json()).unwrap();
+        let stop = EventFd::from_flags(EfdFlags::EFD_CLOEXEC).unwrap();
+        std::fs::write(dir.join(STREAM), b"abc-\xff").unwrap();
+        leave_stream(path.to_str().unwrap(), stop.as_fd()).unwrap();
+        assert!(!has_left_stream(&dir));
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_plugin_is_told_once_of_a_fifo_that_cannot_be_looked_at() {
+        let (dir, mut plan) = with_dir("hidden");
+        let (path, around) = (dir.join("plan"), dir.join("around"));
+        std::os::unix::fs::symlink(&around, &around).unwrap();
+        plan.plugin.as_mut().unwrap().fifo_dir = around.to_str().unwrap().to_owned();
+        std::fs::write(&path, plan.to_json()).unwrap();
+        std::fs::write(dir.join(STREAM), "abc-1").unwrap();
+        let socket = std::os::unix::net::UnixListener::bind(dir.join("socket")).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let stop = EventFd::from_flags(EfdFlags::EFD_CLOEXEC).unwrap();
+        // The plugin takes the call and answers nothing.
+        (0..2).for_each(|_| leave_stream(path.to_str().unwrap(), stop.as_fd()).unwrap());
+        let calls = std::iter::from_fn(|| socket.accept().ok()).count();
+        assert_eq!((calls, has_left_stream(&dir)), (1, false));
         std::fs::remove_dir_all(&dir).unwrap();
     }
 
