@@ -392,25 +392,13 @@ fn proxy(url: &Url, files: bool, proxies: &Proxies) -> Result<Option<ureq::Proxy
         (false, false) => return Ok(None),
     };
     // This machine needs none.
-    if exempt(url, proxies.exempt.as_deref().unwrap_or_default()) {
+    if coracle_ship::is_exempt(url.host(), url.port_or_usual(), proxies.exempt.as_deref().unwrap_or_default()) {
         return Ok(None);
     }
     let Some(proxy) = proxy.as_deref().filter(|proxy| !proxy.is_empty()) else { return Ok(None) };
     let proxy = ureq::Proxy::new(proxy);
     // The address is not shown, because it may hold a password.
     proxy.map(Some).map_err(|_| Error::invalid(format!("{name} is not the address of a proxy")))
-}
-
-fn exempt(url: &Url, list: &str) -> bool {
-    let host = url.host();
-    list.split(',').map(str::trim).filter(|entry| !entry.is_empty()).any(|entry| {
-        let suffix = entry.trim_start_matches('*').trim_start_matches('.');
-        entry == "*"
-            || entry.eq_ignore_ascii_case(&url.authority)
-            || host.eq_ignore_ascii_case(suffix)
-            || host.to_ascii_lowercase().ends_with(&format!(".{}", suffix.to_ascii_lowercase()))
-    }) || matches!(host, "localhost" | "[::1]")
-        || host.starts_with("127.")
 }
 
 /// The error of a request. A proxy that stands between may be the reason, so it is named, without its user and

@@ -82,11 +82,7 @@ impl Url {
     }
 
     fn is_origin_of(&self, other: &Url) -> bool {
-        let port = |url: &Url| match url.port() {
-            Some(port) => port.to_owned(),
-            None => if url.https { "443" } else { "80" }.to_owned(),
-        };
-        self.https == other.https && self.host() == other.host() && port(self) == port(other)
+        self.https == other.https && self.host() == other.host() && self.port_text() == other.port_text()
     }
 
     /// The host without its port.
@@ -97,6 +93,15 @@ impl Url {
     /// The port, where the address has one.
     pub(crate) fn port(&self) -> Option<&str> {
         self.authority[self.host().len()..].strip_prefix(':')
+    }
+
+    fn port_text(&self) -> &str {
+        self.port().unwrap_or(if self.https { "443" } else { "80" })
+    }
+
+    /// The port, also where the address names none. 0: the text is no number.
+    pub(crate) fn port_or_usual(&self) -> u16 {
+        self.port_text().parse().unwrap_or(0)
     }
 
     /// The whole, to be sent.
