@@ -71,15 +71,19 @@ pub enum Fault {
     Plugin = 13,
     /// The program that delivers cannot prepare itself.
     Program = 14,
-    /// The proxy of the environment gave no tunnel, or is not one.
+    /// The proxy cannot be reached, broke off, or is of a kind that the delivery does not know.
     Proxy = 15,
+    /// The proxy refused a tunnel with a status of HTTP, which stands in the place of the error number.
+    ProxyStatus = 16,
+    /// The name of the proxy has no address.
+    ProxyName = 17,
 }
 
 impl Fault {
     fn of(number: u32) -> Option<Fault> {
         use Fault::{
-            Authorities, Certificate, Connect, Credentials, Key, Plan, Plugin, Program, Proxy, Read, Refused, Resolve,
-            Secure, Send, Status,
+            Authorities, Certificate, Connect, Credentials, Key, Plan, Plugin, Program, Proxy, ProxyName, ProxyStatus,
+            Read, Refused, Resolve, Secure, Send, Status,
         };
         let all = [
             Resolve,
@@ -97,6 +101,8 @@ impl Fault {
             Plugin,
             Program,
             Proxy,
+            ProxyStatus,
+            ProxyName,
         ];
         all.into_iter().find(|fault| *fault as u32 == number)
     }
@@ -116,7 +122,9 @@ impl Fault {
             Fault::Credentials => "there are no credentials for the receiver",
             Fault::Plugin => "the log plugin answered an error",
             Fault::Program => "the program that delivers logs cannot prepare itself",
-            Fault::Proxy => "the proxy of HTTPS_PROXY cannot be used",
+            Fault::Proxy => "the proxy for HTTPS cannot be used",
+            Fault::ProxyStatus => "the proxy for HTTPS refused a tunnel with the status",
+            Fault::ProxyName => "the name of the proxy for HTTPS has no address",
             Fault::Status => "the receiver refused the lines with the status",
         }
     }
@@ -142,7 +150,7 @@ impl Cursor {
     pub fn error(&self) -> String {
         match self.fault {
             None => String::new(),
-            Some((Fault::Status, status)) => format!("{} {status}", Fault::Status.text()),
+            Some((fault @ (Fault::Status | Fault::ProxyStatus), status)) => format!("{} {status}", fault.text()),
             Some((fault, 0)) => fault.text().to_owned(),
             Some((fault, errno)) => {
                 let errno = Errno::from_raw(errno);
@@ -272,6 +280,14 @@ mod tests {
         file.set(unusable).unwrap();
         let text = read(&path).unwrap().unwrap().error();
         assert_eq!(text, "the file of the option -tls-key cannot be used: not a regular file");
+        for (fault, text) in [
+            ((Fault::Proxy, libc::ECONNREFUSED), "the proxy for HTTPS cannot be used: Connection refused"),
+            ((Fault::ProxyStatus, 407), "the proxy for HTTPS refused a tunnel with the status 407"),
+            ((Fault::ProxyName, 0), "the name of the proxy for HTTPS has no address"),
+        ] {
+            file.set(Cursor { fault: Some(fault), ..cursor }).unwrap();
+            assert_eq!(read(&path).unwrap().unwrap().error(), text);
+        }
         // A damaged record counts as none.
         made(&path).unwrap().write_all_at(&[1], 20).unwrap();
         assert_eq!(read(&path).unwrap(), None);

@@ -17,9 +17,18 @@ const HEAD: usize = 16 << 10;
 /// The port of a proxy that names none.
 const PORT: u16 = 80;
 
-/// The variable does not name a proxy, or the proxy gave no tunnel.
+/// The text names no proxy that can be used, or the proxy gave no tunnel.
 fn failed(errno: i32) -> Problem {
     Problem::Failed(Fault::Proxy, errno)
+}
+
+/// A problem on the way to the proxy is none of the receiver's.
+fn of_proxy(problem: Problem) -> Problem {
+    match problem {
+        Problem::Failed(Fault::Resolve, errno) => Problem::Failed(Fault::ProxyName, errno),
+        Problem::Failed(_, errno) => failed(errno),
+        other => other,
+    }
 }
 
 /// A proxy of HTTP.
@@ -37,16 +46,21 @@ impl Proxy {
         if proxies.https.is_empty() || is_exempt(host, port, &proxies.exempt) {
             return Ok(None);
         }
-        Proxy::parse(&proxies.https).map(Some).ok_or(failed(libc::EINVAL))
+        Proxy::parse(&proxies.https).map(Some)
     }
 
     /// Reads `[http://][NAME[:PASSWORD]@]HOST[:PORT]`.
-    fn parse(text: &str) -> Option<Proxy> {
-        let rest = match text.split_once("://") {
-            Some(("http", rest)) => rest,
-            Some(_) => return None,
-            None => text,
-        };
+    fn parse(text: &str) -> Result<Proxy, Problem> {
+        match text.split_once("://") {
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => Proxy::at(rest),
+            Some(_) => return Err(failed(libc::EPROTONOSUPPORT)),
+            None => Proxy::at(text),
+        }
+        .ok_or(failed(libc::EINVAL))
+    }
+
+    /// Reads the address behind the scheme.
+    fn at(rest: &str) -> Option<Proxy> {
         let named = rest.split(['/', '?', '#']).next().unwrap_or_default();
         let (login, site) = named.rsplit_once('@').unwrap_or(("", named));
         let (host, port) = host_port(site, Some(PORT))?;
@@ -58,8 +72,17 @@ impl Proxy {
         Some(Proxy { host, port, login })
     }
 
-    /// Opens a tunnel to a receiver. The proxy looks its name up.
+    /// Opens a tunnel to a receiver. The proxy looks the receiver's name up.
     pub(super) fn tunnel(&self, receiver: (&str, u16), stop: BorrowedFd<'_>) -> Result<OwnedFd, Problem> {
+        self.ask(receiver, stop).map_err(of_proxy).and_then(|(socket, head)| match status(&head) {
+            Some(200..300) => Ok(socket),
+            Some(status) => Err(Problem::Failed(Fault::ProxyStatus, status.into())),
+            None => Err(failed(libc::EBADMSG)),
+        })
+    }
+
+    /// Asks for a tunnel; answers the connection and the head of the proxy's answer.
+    fn ask(&self, receiver: (&str, u16), stop: BorrowedFd<'_>) -> Result<(OwnedFd, Vec<u8>), Problem> {
         let socket = connect::open(&Address::Tcp(self.host.clone(), self.port), stop)?;
         let site = match receiver {
             (host, port) if host.contains(':') => format!("[{host}]:{port}"),
@@ -76,11 +99,7 @@ impl Proxy {
             rest = &rest[taken..];
         }
         let head = head(&socket, until, stop)?;
-        match status(&head) {
-            Some(200..300) => Ok(socket),
-            Some(407) => Err(failed(libc::EACCES)),
-            _ => Err(failed(libc::ECONNREFUSED)),
-        }
+        Ok((socket, head))
     }
 }
 
@@ -137,8 +156,13 @@ mod tests {
         assert_eq!(of("p", "logs.example:443"), proxy("p", 80, ""));
         assert_eq!(of("p", "logs.example:8088"), Ok(None));
         assert_eq!(of("", ""), Ok(None));
-        for bad in ["socks5://p", "https://p", "http://", "http://p:x"] {
+        assert_eq!(of("HTTP://p", ""), proxy("p", 80, ""));
+        for bad in ["http://", "http://p:x"] {
             assert_eq!(of(bad, ""), Err(failed(libc::EINVAL)), "{bad}");
+        }
+        for other in ["socks5://p", "https://p"] {
+            assert_eq!(of(other, ""), Err(failed(libc::EPROTONOSUPPORT)), "{other}");
+            assert_eq!(of(other, "example"), Ok(None), "{other}");
         }
     }
 
@@ -176,11 +200,23 @@ mod tests {
     }
 
     #[test]
+    fn a_failure_on_the_way_to_the_proxy_is_the_proxy_s() {
+        let stop = EventFd::from_flags(EfdFlags::EFD_CLOEXEC).unwrap();
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let proxy = |host: &str| Proxy { host: host.into(), port: closed, login: String::new() };
+        let opened = |host| proxy(host).tunnel(("logs.example", 443), stop.as_fd()).unwrap_err();
+        assert_eq!(opened("127.0.0.1"), failed(libc::ECONNREFUSED));
+        let is_named = matches!(opened("no such name"), Problem::Failed(Fault::ProxyName, _));
+        assert!(is_named);
+    }
+
+    #[test]
     fn a_proxy_that_refuses_gives_no_tunnel() {
         let of = |answer| through(answer).0.unwrap_err();
-        assert_eq!(of("HTTP/1.1 407 No\r\n\r\n"), failed(libc::EACCES));
-        assert_eq!(of("HTTP/1.0 502 Bad\r\nLength: 0\r\n\r\n"), failed(libc::ECONNREFUSED));
-        assert_eq!(of("SSH-2.0\r\n\r\n"), failed(libc::ECONNREFUSED));
+        let refused = |status| Problem::Failed(Fault::ProxyStatus, status);
+        assert_eq!(of("HTTP/1.1 407 No\r\n\r\n"), refused(407));
+        assert_eq!(of("HTTP/1.0 502 Bad\r\nLength: 0\r\n\r\n"), refused(502));
+        assert_eq!(of("SSH-2.0\r\n\r\n"), failed(libc::EBADMSG));
         assert_eq!(of("HTTP/1.1 200"), failed(libc::ECONNRESET));
     }
 }
