@@ -117,7 +117,8 @@ impl Creator {
         }
         if let MadeFor::Plugin(plugin) = made_for {
             spec.plugin = Some(plugin.id.to_owned());
-            spec.plugin_socket = Some(plugin.socket.display().to_string());
+            // A path that is not UTF-8 would name another file here: its plugin removes its own socket.
+            spec.plugin_socket = plugin.socket.to_str().map(str::to_owned);
         }
         self.check_owners(&mut spec)?;
         self.mounts.find_images(&mut spec)?;
