@@ -58,7 +58,7 @@ pub struct RegistryOptions {
 pub struct Proxies {
     /// For files without TLS (build files' `ADD`); absent: `HTTP_PROXY` or `http_proxy`.
     pub http: Option<String>,
-    /// For registries and files with TLS; absent: `HTTPS_PROXY` or `https_proxy`.
+    /// For registries, files and receivers of logs with TLS; absent: `HTTPS_PROXY` or `https_proxy`.
     pub https: Option<String>,
     /// Hosts that are used without a proxy, separated by commas; absent: `NO_PROXY` or `no_proxy`. This machine is
     /// always one of them.

@@ -4,8 +4,8 @@
 // plugin's own below /mnt/volumes, or, with the variable PLAIN=1, plain directories there. The requests of user "mallory" are denied. The
 // messages of logs are lines of /state/log. A volume with the option link=PATH is a link to PATH; the option
 // socket=PATH puts a link to PATH in the place of the plugin's socket. The kind deaf listens, but accepts nobody,
-// and its queue is full. The kind bare is authz
-// that does not remove a socket before it listens, as docker's helpers do. With the variable DIE=1 the plugin ends when a volume "die" is made for the first time.
+// and its queue is full. The kind bare is an authz plugin that does not remove an old socket before it listens (docker's helpers remove
+// one). With the variable DIE=1 the plugin ends when a volume "die" is made for the first time.
 package main
 
 import (
