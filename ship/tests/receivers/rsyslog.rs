@@ -1,6 +1,7 @@
 //! rsyslog: every transport, every form, and receivers that are away.
 
 use crate::world::*;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -170,6 +171,9 @@ fn connections(port: u16) -> usize {
 
 #[test]
 fn a_thousand_containers_share_a_connection_and_each_line_comes_once() {
+    // The shipper is threads of this process here, whose usual limit is 1,024 open files.
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).expect("the limit");
+    setrlimit(Resource::RLIMIT_NOFILE, most, most).expect("a higher limit");
     let mut world = World::new();
     let receiver = Rsyslog::new(&world);
     let address = format!("tcp://127.0.0.1:{}", receiver.tcp);
