@@ -2,7 +2,7 @@
 
 use crate::answer::Call;
 use coracle::Result;
-use coracle::model::ImagePlatform;
+use coracle::model::{Filters, ImagePlatform, ListImages};
 
 /// The platform that a parameter of a request names; an empty one names none.
 pub(crate) fn named(text: &str) -> Result<Option<ImagePlatform>> {
@@ -18,4 +18,30 @@ pub(crate) fn check_images(call: &Call, name: &str, images: &[String]) -> Result
         }
     }
     Ok(())
+}
+
+/// As [`check_images`], of a request for which a repository without a tag means all of its tags.
+pub(crate) fn check_repositories(call: &Call, names: &[String]) -> Result<()> {
+    if call.query.text("platform").is_empty() {
+        return Ok(());
+    }
+    let mut images = Vec::new();
+    for name in names {
+        images.append(&mut tags(call, name)?);
+    }
+    check_images(call, "platform", &images)
+}
+
+/// The local tags of a repository; a name that has none stands for itself.
+fn tags(call: &Call, name: &str) -> Result<Vec<String>> {
+    let itself = vec![name.to_owned()];
+    // The filter takes patterns, and no name of an image has these characters.
+    if name.contains(['*', '?', '[', '\\']) {
+        return Ok(itself);
+    }
+    let filters = Filters::from([("reference".to_owned(), itself.clone())]);
+    let query = ListImages { all: true, filters, ..ListImages::default() };
+    let tags: Vec<String> =
+        call.engine().image_list(&query)?.into_iter().flat_map(|image| image.repo_tags.unwrap_or_default()).collect();
+    Ok(if tags.is_empty() { itself } else { tags })
 }

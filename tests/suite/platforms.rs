@@ -29,7 +29,7 @@ fn digest(bytes: &[u8]) -> String {
 /// Puts an image for a platform into the repository `made/hand`; answers its entry of a list.
 fn put(paths: &mut Paths, platform: &str) -> Value {
     let of: ImagePlatform = platform.parse().expect("a platform");
-    let layer = Tar::new().file("platform", platform.as_bytes()).end();
+    let layer = Tar::new().entry(b'0', "platform", "", 0o755, platform.as_bytes()).end();
     let mut config: Value =
         serde_json::from_str(&archive::config(json!({ "Cmd": ["/platform"] }), &[digest(&layer)])).expect("JSON");
     config["architecture"] = json!(of.architecture);
@@ -63,18 +63,23 @@ fn registry() -> Scripted {
     })
 }
 
-/// Pulls over HTTP; answers the stream.
-fn pull(router: &Router, name: &str, platform: &str) -> String {
-    let target = format!("/images/create?fromImage={name}&platform={platform}");
-    let reply = router.request("POST", &target, &[], Vec::new(), None).expect("an answer");
-    let mut text = String::new();
+/// Asks with empty credentials; answers the status and the text, of a stream to its end.
+fn answer(router: &Router, method: &str, target: &str) -> (u16, String) {
+    let auth = [("X-Registry-Auth", "e30=")];
+    let reply = router.request(method, target, &auth, Vec::new(), None).expect("an answer");
+    let mut bytes = Vec::new();
     match reply.body {
-        ReplyBody::Bytes(bytes) => text = String::from_utf8(bytes).expect("text"),
-        ReplyBody::Stream(fd, _) => {
-            UnixStream::from(fd).read_to_string(&mut text).expect("the stream");
-        }
+        ReplyBody::Bytes(all) => bytes = all.to_vec(),
+        ReplyBody::Stream(fd, _) => drop(UnixStream::from(fd).read_to_end(&mut bytes).expect("the stream")),
         other => panic!("{other:?}"),
     }
+    (reply.status, String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Pulls over HTTP; answers the stream.
+fn pull(router: &Router, name: &str, platform: &str) -> String {
+    let (status, text) = answer(router, "POST", &format!("/images/create?fromImage={name}&platform={platform}"));
+    assert!(status == 200 || text.contains("no matching manifest"), "{status} {text}");
     text
 }
 
@@ -107,7 +112,8 @@ fn a_pull_takes_the_image_of_the_platform_that_is_named() {
     let warning =
         format!("WARNING: image with reference {alone} was found but its platform (linux/s390x) does not match");
     assert!(told.contains(&warning) && told.contains("Downloaded newer image"), "{told}");
-    assert!(pull(&router, &name, "a%20planet").contains("platform"));
+    let (status, text) = answer(&router, "POST", &format!("/images/create?fromImage={name}&platform=a%20planet"));
+    assert!(status == 400 && text.contains("platform"), "{status} {text}");
     assert!(!pull(&router, &alone, OTHER).contains("WARNING"));
 }
 
@@ -151,13 +157,7 @@ fn local_images_of_another_platform_are_not_found() {
     assert_eq!((status, &answer["Warnings"]), (201, &json!([warning])), "{answer}");
     let (status, answer) = create(&router, IMAGE, &here.to_string());
     assert_eq!((status, &answer["Warnings"]), (201, &json!([])), "{answer}");
-    for (method, path) in [
-        ("GET", "json?platform="),
-        ("GET", "history?platform="),
-        ("GET", "get?platform="),
-        ("POST", "push?platform="),
-        ("DELETE", "?platforms="),
-    ] {
+    for (method, path) in [("GET", "json?platform="), ("GET", "history?platform="), ("DELETE", "?platforms=")] {
         let slash = if path.starts_with('?') { "" } else { "/" };
         let document = "%7B%22os%22%3A%22linux%22%2C%22architecture%22%3A%22s390x%22%7D";
         for platform in [OTHER, document] {
@@ -171,5 +171,42 @@ fn local_images_of_another_platform_are_not_found() {
     // A start is tried: only the kernel knows which programs it can run.
     let (_, answer) = create(&router, &other, OTHER);
     let id = answer["Id"].as_str().expect("an id");
-    fails(root.engine.container_start(id, None, Some(&soon())), ErrorKind::Invalid, "/platform");
+    fails(root.engine.container_start(id, None, Some(&soon())), ErrorKind::Internal, "exec format error");
+}
+
+#[test]
+fn a_save_and_a_push_check_every_tag_that_they_are_about() {
+    let server = registry();
+    let root = Root::new();
+    let router = Router::new(root.engine.clone());
+    let repository = format!("{}/made/hand", server.host());
+    pull(&router, &format!("{repository}:s390x"), OTHER);
+    root.engine.image_tag(IMAGE, "twin:one").expect("tag");
+    let here = ImagePlatform::of_this_machine().to_string();
+    let get = |names: &str, platform: &str| answer(&router, "GET", &format!("/images/{names}&platform={platform}"));
+    let refused = |(status, text): (u16, String), image: &str| {
+        assert!(
+            status == 404 && text.contains(&format!("image with reference {image} was found but")),
+            "{status} {text}"
+        );
+    };
+    // Repositories without the tag `latest`, by familiar and by full names; an id has no tags.
+    let id = root.engine.image_inspect(IMAGE).expect("inspect").id;
+    let names = ["twin/get?a=b", "get?names=twin", "get?names=docker.io/library/twin&names=busybox:latest"];
+    for names in names.map(str::to_owned).into_iter().chain([format!("get?names={id}")]) {
+        assert_eq!(get(&names, &here).0, 200, "{names}");
+    }
+    refused(get("get?names=busybox&names=twin", OTHER), "busybox:latest");
+    refused(get("get?names=twin", OTHER), "twin:one");
+    refused(get(&format!("get?names={id}"), OTHER), &id);
+    root.engine.image_tag(&format!("{repository}:s390x"), "twin:two").expect("tag");
+    refused(get("get?names=twin", &here), "twin:two");
+    assert_eq!(get("get?names=twin:one", &here).0, 200);
+    assert_eq!(get("get?names=absent", &here).0, 404);
+    let push = |query: &str| answer(&router, "POST", &format!("/images/{repository}/push?{query}"));
+    // The registry takes no pushes: its refusal stands in the stream.
+    assert_eq!(push(&format!("platform={OTHER}")).0, 200);
+    assert_eq!(push(&format!("tag=s390x&platform={OTHER}")).0, 200);
+    refused(push(&format!("platform={here}")), &format!("{repository}:s390x"));
+    refused(push(&format!("tag=s390x&platform={here}")), &format!("{repository}:s390x"));
 }

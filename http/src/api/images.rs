@@ -80,7 +80,7 @@ pub(crate) fn save_many(call: Call) -> Result<Response> {
 }
 
 fn save(call: Call, names: Vec<String>) -> Result<Response> {
-    platform::check_images(&call, "platform", &names)?;
+    platform::check_repositories(&call, &names)?;
     let (engine, client) = (call.engine().clone(), call.request.client.clone());
     Ok(streamed(&call, Some("application/x-tar"), move |sink| {
         let op = client.op()?;

@@ -42,7 +42,7 @@ pub(crate) fn push(mut call: Call) -> Result<Response> {
         "" => call.name.clone(),
         tag => format!("{}:{tag}", call.name),
     };
-    platform::check_images(&call, "platform", &[reference])?;
+    platform::check_repositories(&call, &[reference])?;
     let auth = match header(&call) {
         Some(auth) => auth,
         // The oldest clients send the credentials in the body.
