@@ -1,11 +1,12 @@
 //! Platforms of images: the pull of one that a request names, local images that are of another one, and containers of such.
 
 use crate::container_later_fields::ask;
+use crate::store;
 use crate::support::archive::{self, Tar, sha256};
 use crate::support::registry::{Answered, Request, Scripted};
 use crate::support::*;
 use coracle::ErrorKind;
-use coracle::model::{ImagePlatform, PullImage};
+use coracle::model::{ImagePlatform, PullImage, RemoveImage};
 use coracle_http::{ReplyBody, Router};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -49,13 +50,20 @@ fn put(paths: &mut Paths, platform: &str) -> Value {
     entry
 }
 
-/// A registry with a list of images for this machine, for another one and for a variant, and each under a tag of its own.
+/// A registry with a list of images for this machine, for another one and for a variant, and each under a tag of its own. The
+/// list `odd` names this machine for the image of another one.
 fn registry() -> Scripted {
     let mut paths = Paths::new();
-    let here = ImagePlatform::of_this_machine().to_string();
-    let entries: Vec<Value> = [OTHER, ARM, &here].map(|platform| put(&mut paths, platform)).into();
-    let list = json!({ "schemaVersion": 2, "manifests": entries }).to_string().into_bytes();
-    paths.insert("/v2/made/hand/manifests/list".into(), (LIST, list));
+    let here = ImagePlatform::of_this_machine();
+    let entries: Vec<Value> = [OTHER, ARM, &here.to_string()].map(|platform| put(&mut paths, platform)).into();
+    let mut odd = entries[0].clone();
+    odd["platform"] = json!(here);
+    for (tag, entries) in [("list", entries), ("odd", vec![odd])] {
+        let list = json!({ "schemaVersion": 2, "manifests": entries }).to_string().into_bytes();
+        for name in [tag.to_owned(), digest(&list)] {
+            paths.insert(format!("/v2/made/hand/manifests/{name}"), (LIST, list.clone()));
+        }
+    }
     paths.insert("/v2/".into(), ("application/json", b"{}".to_vec()));
     Scripted::start(move |asked: &Request| match paths.get(&asked.target) {
         Some((kind, body)) => Answered::new(200, body.clone()).with("Content-Type", kind),
@@ -209,4 +217,26 @@ fn a_save_and_a_push_check_every_tag_that_they_are_about() {
     assert_eq!(push(&format!("tag=s390x&platform={OTHER}")).0, 200);
     refused(push(&format!("platform={here}")), &format!("{repository}:s390x"));
     refused(push(&format!("tag=s390x&platform={here}")), &format!("{repository}:s390x"));
+}
+
+#[test]
+fn damaged_images_of_other_platforms_are_fetched_again() {
+    let server = registry();
+    let root = Root::empty();
+    let router = Router::new(root.engine.clone());
+    let repaired = || {
+        let report = store::verify(&root.engine, true);
+        assert!(report.damage.len() == 1 && report.damage[0].repaired, "{report:?}");
+        assert_eq!(store::verify(&root.engine, false).damage, []);
+    };
+    // The damaged configuration does not tell its platform any more.
+    pull(&router, &format!("{}/made/hand:list", server.host()), OTHER);
+    store::harm_configuration(&root, &format!("{}/made/hand:list", server.host()));
+    repaired();
+    // The configuration names another platform than the list.
+    root.engine.image_remove(&format!("{}/made/hand:list", server.host()), RemoveImage::default()).expect("remove");
+    pull(&router, &format!("{}/made/hand:odd", server.host()), "");
+    let file = store::layer_with(&root, "platform").join("diff/platform");
+    std::fs::write(file, b"other content").expect("write");
+    repaired();
 }

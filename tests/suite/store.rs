@@ -11,7 +11,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-fn verify(engine: &Engine, repair: bool) -> VerifyReport {
+pub(crate) fn verify(engine: &Engine, repair: bool) -> VerifyReport {
     let request = VerifyImages { repair, ..VerifyImages::default() };
     engine.verify(&request, &mut |_| Ok(()), Some(&soon())).expect("verify")
 }
@@ -26,7 +26,7 @@ fn load(engine: &Engine, bytes: &[u8]) -> Vec<String> {
 }
 
 /// The directory of the one layer that has this file.
-fn layer_with(root: &Root, file: &str) -> PathBuf {
+pub(crate) fn layer_with(root: &Root, file: &str) -> PathBuf {
     let entries = std::fs::read_dir(root.dir.join("root/layers")).expect("read the layers");
     let mut dirs = entries.map(|entry| entry.expect("a layer").path());
     dirs.find(|dir| dir.join("diff").join(file).exists()).unwrap_or_else(|| panic!("no layer has {file}"))
@@ -88,6 +88,16 @@ fn damage_is_found_and_what_the_recipe_knows_is_repaired() {
     assert_eq!(std::fs::read_dir(root.dir.join("root/tmp")).expect("read").count(), 0);
 }
 
+/// Replaces the configuration of an image in the database by an empty one.
+pub(crate) fn harm_configuration(root: &Root, name: &str) {
+    let id = root.engine.image_inspect(name).expect("inspect").id;
+    let sql = format!("UPDATE images SET config = x'7b7d' WHERE id = '{id}'");
+    let script = "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); db.execute(sys.argv[2]); db.commit()";
+    let database = root.dir.join("root/coracle.db");
+    let done = Command::new("/usr/bin/python3").args(["-c", script]).arg(database).arg(sql).status().expect("python3");
+    assert!(done.success());
+}
+
 #[test]
 fn content_that_is_damaged_is_fetched_again() {
     let root = Root::empty();
@@ -123,12 +133,7 @@ fn content_that_is_damaged_is_fetched_again() {
     assert!(error.message().contains("coracle verify --repair"), "{error}");
     std::fs::rename(&aside, &layer).expect("rename");
     // A configuration.
-    let id = root.engine.image_inspect(&name).expect("inspect").id;
-    let sql = format!("UPDATE images SET config = x'7b7d' WHERE id = '{id}'");
-    let script = "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); db.execute(sys.argv[2]); db.commit()";
-    let database = root.dir.join("root/coracle.db");
-    let done = Command::new("/usr/bin/python3").args(["-c", script]).arg(database).arg(sql).status().expect("python3");
-    assert!(done.success());
+    harm_configuration(&root, &name);
     assert!(verify(&root.engine, false).damage[0].reason.starts_with("its configuration has the digest sha256:"));
     assert!(verify(&root.engine, true).damage[0].repaired);
     assert_eq!(damage(&root.engine, false), []);

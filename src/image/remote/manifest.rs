@@ -53,6 +53,13 @@ pub(super) struct Manifest {
     pub(super) layers: Vec<Descriptor>,
 }
 
+/// The manifests that a list names, at most `most`; none: the document is no list.
+pub(super) fn listed(bytes: &[u8], most: usize) -> Result<Vec<Digest>> {
+    check_values(bytes, MAX_VALUES).map_err(|e| e.context("manifest"))?;
+    let index: Index = json(bytes)?;
+    index.manifests.iter().take(most).map(|listed| Digest::parse(&listed.digest, "manifest list: digest")).collect()
+}
+
 /// The platforms of the images in a list.
 pub(super) fn platforms(bytes: &[u8]) -> Result<Vec<ImagePlatform>> {
     #[derive(Deserialize)]

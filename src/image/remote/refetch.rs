@@ -1,6 +1,6 @@
 //! Fetching again what is damaged here: from the repositories that its images came from or went to.
 
-use super::manifest::Wanted;
+use super::manifest::{ACCEPT, Manifest, Wanted, listed};
 use super::pull::{Described, Layer, Pull, Puller};
 use super::{ProgressSender, beside};
 use crate::error::{Error, ErrorKind, Result};
@@ -15,6 +15,9 @@ use crate::registry::{Client, Transport, auth_for};
 use crate::store::Db;
 use crate::store::images as rows;
 use std::sync::Arc;
+
+/// The most entries of a list that a repair looks through: each takes a request.
+const MOST_LISTED: usize = 200;
 
 /// Fetches the content of damaged layers and configurations again.
 pub(crate) struct Refetcher {
@@ -35,13 +38,10 @@ impl Refetcher {
         place: impl FnOnce(&str) -> Result<()>,
     ) -> Result<()> {
         let images = self.db.read(|tx| rows::images_of_layer(tx, &diff_id.to_string()))?;
-        let fetched = self.with_sources(repair, &images, |pull, image, described| {
+        let fetched = self.with_sources(repair, &images, |pull, image, manifest| {
             let layers = self.db.read(|tx| rows::layers(tx, image))?;
             let place = layers.iter().position(|id| *id == diff_id.to_string());
-            let blob = place.and_then(|place| match described {
-                Described::Image(manifest) => manifest.layers.get(place),
-                Described::Old(_) => None,
-            });
+            let blob = place.and_then(|place| manifest.layers.get(place));
             let blob = blob.ok_or_else(|| Error::not_found("its manifest does not say which blob it is"))?;
             let layer = Layer { digest: blob.digest()?, size: blob.size, diff_id: Some(*diff_id) };
             let limit = repair.options.parts_limit;
@@ -62,13 +62,10 @@ impl Refetcher {
 
     /// The configuration of an image of the store.
     pub(in crate::image) fn config(&self, repair: &Repair<'_>, id: &Digest) -> Result<Vec<u8>> {
-        self.with_sources(repair, &[id.to_string()], |pull, _, described| match described {
-            Described::Image(manifest) if manifest.config.digest()? == *id => pull.config(manifest),
-            _ => Err(Error::not_found("its manifest names another configuration")),
-        })
+        self.with_sources(repair, &[id.to_string()], |pull, _, manifest| pull.config(manifest))
     }
 
-    /// The platform of an image of the store, by which a list names it; absent: its configuration cannot be read.
+    /// The platform of an image of the store, as its configuration names it; absent: its configuration cannot be read.
     fn platform(&self, image: &str) -> Result<Option<ImagePlatform>> {
         let row = self.db.read(|tx| rows::get(tx, image))?;
         let config = row.and_then(|row| ImageConfig::parse(&row.config).ok());
@@ -80,11 +77,11 @@ impl Refetcher {
         &self,
         repair: &Repair<'_>,
         images: &[String],
-        get: impl Fn(&Pull<'_>, &str, &Described) -> Result<T> + Sync,
+        get: impl Fn(&Pull<'_>, &str, &Manifest) -> Result<T> + Sync,
     ) -> Result<T> {
         let mut failure = Error::not_found("no registry is known to have it: load or pull one of its images again");
         for image in images {
-            stored_digest(image)?;
+            let id = stored_digest(image)?;
             let platform = self.platform(image)?;
             for name in self.db.read(|tx| rows::names(tx, image))?.iter().filter(|name| name.is_digest) {
                 let reference = Reference::parse(&name.name)?;
@@ -102,8 +99,7 @@ impl Refetcher {
                         sender: &sender,
                         parts_limit,
                     };
-                    let (_, described) = pull.manifest(&reference)?;
-                    get(&pull, image, &described)
+                    get(&pull, image, &manifest_of(&pull, &reference, &id)?)
                 });
                 match result {
                     Err(error) if !matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::Timeout) => {
@@ -114,5 +110,34 @@ impl Refetcher {
             }
         }
         Err(failure)
+    }
+}
+
+/// The manifest that names the configuration `id`: the one for the wanted platform, or another one of the list. The stored
+/// configuration, which tells the wanted platform, may be damaged, and may name another platform than the list does.
+fn manifest_of(pull: &Pull<'_>, reference: &Reference, id: &Digest) -> Result<Manifest> {
+    let first = match fitting(pull, reference, id) {
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Invalid) => error,
+        other => return other,
+    };
+    let Some(list) = reference.digest() else { return Err(first) };
+    let list = pull.repository.manifest(list, ACCEPT)?;
+    for digest in listed(&list.bytes, MOST_LISTED)? {
+        let one = reference.clone().with_digest(&digest.to_string())?;
+        match fitting(pull, &one, id) {
+            // Of an entry that is not an image, or not in this repository, the next ones know nothing.
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Invalid) => {}
+            other => return other,
+        }
+    }
+    Err(first)
+}
+
+/// The manifest of a reference, if it names the configuration `id`.
+fn fitting(pull: &Pull<'_>, reference: &Reference, id: &Digest) -> Result<Manifest> {
+    match pull.manifest(reference)?.1 {
+        Described::Image(manifest) if manifest.config.digest()? == *id => Ok(manifest),
+        Described::Image(_) => Err(Error::not_found("its manifest names another configuration")),
+        Described::Old(_) => Err(Error::not_found("its manifest does not say which blob it is")),
     }
 }
