@@ -43,9 +43,10 @@ impl ImagePlatform {
     }
 
     /// Whether a machine of this platform runs images of `image` by itself: one of 64 bits runs those of 32 bits, and a
-    /// later variant of a processor those of earlier ones.
+    /// later variant of a processor those of earlier ones. An image that names no variant is taken for any one.
     pub fn runs(&self, image: &ImagePlatform) -> bool {
-        self.distance(image).is_some()
+        let any = image.variant.is_empty() && (&self.os, &self.architecture) == (&image.os, &image.architecture);
+        any || self.distance(image).is_some()
     }
 
     /// How far `image` is from the best image for this platform; absent: it does not run here.
@@ -189,6 +190,10 @@ mod tests {
             ("linux/arm64", "linux/arm/v7", true),
             ("linux/arm/v6", "linux/arm/v7", false),
             ("linux/arm", "linux/arm/v5", true),
+            ("linux/arm/v6", "linux/arm", true),
+            ("linux/amd64/v2", "linux/amd64", true),
+            ("linux/s390x/z15", "linux/s390x", true),
+            ("linux/s390x", "linux/s390x/z15", false),
             ("linux/amd64", "linux/s390x", false),
             ("windows/amd64", "linux/amd64", false),
         ] {
