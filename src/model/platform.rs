@@ -22,6 +22,9 @@ pub(crate) fn architecture_name(name: &str) -> &str {
     }
 }
 
+/// The greatest generation of 32 bits that a machine of 64 bits runs: the better one, the later it is.
+const LAST_OF_32_BITS: u64 = 8;
+
 impl ImagePlatform {
     /// The platform of this machine.
     pub fn of_this_machine() -> ImagePlatform {
@@ -51,16 +54,17 @@ impl ImagePlatform {
 
     /// How far `image` is from the best image for this platform; absent: it does not run here.
     pub(crate) fn distance(&self, image: &ImagePlatform) -> Option<u64> {
-        let other_width = matches!((&*self.architecture, &*image.architecture), ("amd64", "386") | ("arm64", "arm"));
-        if self.os != image.os || !(self.architecture == image.architecture || other_width) {
+        if self.os != image.os {
             return None;
         }
-        if other_width {
-            return Some(u64::from(u8::MAX));
-        }
-        match (self.generation(), image.generation()) {
-            (Some(here), Some(there)) => here.checked_sub(there),
-            _ => (self.variant == image.variant).then_some(0),
+        match (&*self.architecture, &*image.architecture) {
+            ("amd64", "386") => Some(u64::from(u8::MAX)),
+            ("arm64", "arm") => Some(u64::from(u8::MAX) + LAST_OF_32_BITS.checked_sub(image.generation()?)?),
+            (own, other) if own == other => match (self.generation(), image.generation()) {
+                (Some(here), Some(there)) => here.checked_sub(there),
+                _ => (self.variant == image.variant).then_some(0),
+            },
+            _ => None,
         }
     }
 
@@ -191,6 +195,7 @@ mod tests {
             ("linux/arm/v6", "linux/arm/v7", false),
             ("linux/arm", "linux/arm/v5", true),
             ("linux/arm/v6", "linux/arm", true),
+            ("linux/arm64", "linux/arm/v9", false),
             ("linux/amd64/v2", "linux/amd64", true),
             ("linux/s390x/z15", "linux/s390x", true),
             ("linux/s390x", "linux/s390x/z15", false),
@@ -204,5 +209,12 @@ mod tests {
             "image with reference box was found but its platform (linux/amd64) does not match the specified platform \
              (linux/arm64)"
         );
+    }
+
+    #[test]
+    fn machines_of_64_bits_take_the_latest_of_32() {
+        let far = |image: &str| p("linux/arm64").distance(&p(image)).unwrap();
+        let order = ["linux/arm64", "linux/arm/v8", "linux/arm/v7", "linux/arm/v6", "linux/arm/v5"];
+        assert!(order.is_sorted_by(|a, b| far(a) < far(b)), "{:?}", order.map(far));
     }
 }
