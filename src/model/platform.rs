@@ -2,6 +2,7 @@
 
 use super::{ImageDetail, ImagePlatform};
 use crate::error::{Error, Result};
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -22,6 +23,17 @@ pub(crate) fn architecture_name(name: &str) -> &str {
     }
 }
 
+/// The name that images use for a variant of an architecture; both as they are written, in small letters.
+fn variant_name<'a>(architecture: &str, variant: &'a str) -> Cow<'a, str> {
+    match (architecture, variant) {
+        // docker's meaning of Debian's names, whatever variant stands beside them.
+        ("armel", _) => "v6".into(),
+        ("armhf", _) => "v7".into(),
+        ("arm" | "arm64" | "aarch64", "5" | "6" | "7" | "8") => format!("v{variant}").into(),
+        _ => variant.into(),
+    }
+}
+
 /// The greatest generation of 32 bits that a machine of 64 bits runs: the better one, the later it is.
 const LAST_OF_32_BITS: u64 = 8;
 
@@ -37,7 +49,18 @@ impl ImagePlatform {
         let here = ImagePlatform::of_this_machine();
         let architecture = if architecture.is_empty() { here.architecture } else { architecture.to_owned() };
         let os = if os.is_empty() { here.os } else { os.to_owned() };
-        ImagePlatform { architecture, os, variant: variant.to_owned(), ..ImagePlatform::default() }
+        ImagePlatform { architecture, os, variant: variant.to_owned(), ..ImagePlatform::default() }.normal()
+    }
+
+    /// The same platform in the words that images use, as docker reads those of a request, a list and a configuration.
+    pub(crate) fn normal(&self) -> ImagePlatform {
+        let (architecture, variant) = (self.architecture.to_ascii_lowercase(), self.variant.to_ascii_lowercase());
+        ImagePlatform {
+            variant: variant_name(&architecture, &variant).into_owned(),
+            architecture: architecture_name(&architecture).to_owned(),
+            os: self.os.to_ascii_lowercase(),
+            ..self.clone()
+        }
     }
 
     /// The platform of an image of the store.
@@ -48,21 +71,23 @@ impl ImagePlatform {
     /// Whether a machine of this platform runs images of `image` by itself: one of 64 bits runs those of 32 bits, and a
     /// later variant of a processor those of earlier ones. An image that names no variant is taken for any one.
     pub fn runs(&self, image: &ImagePlatform) -> bool {
-        let any = image.variant.is_empty() && (&self.os, &self.architecture) == (&image.os, &image.architecture);
-        any || self.distance(image).is_some()
+        let (here, there) = (self.normal(), image.normal());
+        let any = there.variant.is_empty() && (&here.os, &here.architecture) == (&there.os, &there.architecture);
+        any || here.distance(&there).is_some()
     }
 
     /// How far `image` is from the best image for this platform; absent: it does not run here.
     pub(crate) fn distance(&self, image: &ImagePlatform) -> Option<u64> {
-        if self.os != image.os {
+        let (here, there) = (self.normal(), image.normal());
+        if here.os != there.os {
             return None;
         }
-        match (&*self.architecture, &*image.architecture) {
+        match (&*here.architecture, &*there.architecture) {
             ("amd64", "386") => Some(u64::from(u8::MAX)),
-            ("arm64", "arm") => Some(u64::from(u8::MAX) + LAST_OF_32_BITS.checked_sub(image.generation()?)?),
-            (own, other) if own == other => match (self.generation(), image.generation()) {
+            ("arm64", "arm") => Some(u64::from(u8::MAX) + LAST_OF_32_BITS.checked_sub(there.generation()?)?),
+            (own, other) if own == other => match (here.generation(), there.generation()) {
                 (Some(here), Some(there)) => here.checked_sub(there),
-                _ => (self.variant == image.variant).then_some(0),
+                _ => (here.variant == there.variant).then_some(0),
             },
             _ => None,
         }
@@ -123,8 +148,7 @@ impl FromStr for ImagePlatform {
             words(&parts).ok_or_else(|| wrong("it is neither os[/architecture[/variant]] nor an architecture"))?
         };
         let here = ImagePlatform::of_this_machine();
-        platform.architecture = architecture_name(&platform.architecture.to_ascii_lowercase()).to_owned();
-        platform.os = platform.os.to_ascii_lowercase();
+        platform = platform.normal();
         for (part, own) in [(&mut platform.os, here.os), (&mut platform.architecture, here.architecture)] {
             if part.is_empty() {
                 *part = own;
@@ -172,6 +196,12 @@ mod tests {
             ("linux", here.to_string()),
             ("{}", here.to_string()),
             (r#"{"os":"linux","architecture":"arm","variant":"v6"}"#, "linux/arm/v6".into()),
+            (r#"{"os":"Linux","architecture":"ARM","variant":"V6"}"#, "linux/arm/v6".into()),
+            ("linux/armel", "linux/arm/v6".into()),
+            ("linux/armel/v7", "linux/arm/v6".into()),
+            ("armhf", "linux/arm/v7".into()),
+            ("linux/arm/7", "linux/arm/v7".into()),
+            ("linux/aarch64/8", "linux/arm64/v8".into()),
         ] {
             assert_eq!(p(text).to_string(), read, "{text}");
         }
@@ -195,8 +225,8 @@ mod tests {
             ("linux/arm/v6", "linux/arm/v7", false),
             ("linux/arm", "linux/arm/v5", true),
             ("linux/arm/v6", "linux/arm", true),
-            ("linux/arm64", "linux/arm/v9", false),
             ("linux/amd64/v2", "linux/amd64", true),
+            ("linux/arm64", "linux/arm/v9", false),
             ("linux/s390x/z15", "linux/s390x", true),
             ("linux/s390x", "linux/s390x/z15", false),
             ("linux/amd64", "linux/s390x", false),
@@ -209,6 +239,26 @@ mod tests {
             "image with reference box was found but its platform (linux/amd64) does not match the specified platform \
              (linux/arm64)"
         );
+    }
+
+    #[test]
+    fn platforms_have_the_words_of_images_whoever_writes_them() {
+        for (architecture, variant, shown) in [
+            ("x86_64", "", "linux/amd64"),
+            ("aarch64", "V8", "linux/arm64/v8"),
+            ("armel", "v7", "linux/arm/v6"),
+            ("arm", "7", "linux/arm/v7"),
+        ] {
+            assert_eq!(ImagePlatform::of_words("Linux", architecture, variant).to_string(), shown);
+            let written = ImagePlatform {
+                architecture: architecture.into(),
+                os: "Linux".into(),
+                variant: variant.into(),
+                ..ImagePlatform::default()
+            };
+            assert!(p(shown).runs(&written) && written.runs(&p(shown)), "{shown}");
+            assert_eq!(p(shown).distance(&written), Some(0), "{shown}");
+        }
     }
 
     #[test]

@@ -181,7 +181,7 @@ fn choose(index: Index, wanted: Wanted<'_>) -> Result<Digest> {
     let distance = |listed: &&Listed| {
         let of = listed.platform.as_ref()?;
         // Nobody asked for an image of fewer bits than this machine's.
-        platform.distance(of).filter(|_| named || of.architecture == here.architecture)
+        platform.distance(of).filter(|_| named || of.normal().architecture == here.architecture)
     };
     let best = index.manifests.iter().filter(|listed| distance(listed).is_some()).min_by_key(distance);
     match best.or(index.manifests.iter().find(|listed| listed.platform.is_none())) {
