@@ -115,11 +115,15 @@ impl ImagePlatform {
     }
 }
 
-/// `os/architecture/variant`, without what is empty.
+/// The most characters of a word of a platform in a message: the configuration of an image, and a request, have any words.
+const MOST_SHOWN: usize = 64;
+
+/// `os/architecture/variant`, without what is empty; long words are cut, and control characters are escaped.
 impl fmt::Display for ImagePlatform {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [&self.os, &self.architecture, &self.variant];
-        let parts: Vec<&str> = parts.into_iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+        let shown = |part: &String| part.chars().take(MOST_SHOWN).flat_map(char::escape_debug).collect::<String>();
+        let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).map(shown).collect();
         f.write_str(&parts.join("/"))
     }
 }
@@ -266,5 +270,12 @@ mod tests {
         let far = |image: &str| p("linux/arm64").distance(&p(image)).unwrap();
         let order = ["linux/arm64", "linux/arm/v8", "linux/arm/v7", "linux/arm/v6", "linux/arm/v5"];
         assert!(order.is_sorted_by(|a, b| far(a) < far(b)), "{:?}", order.map(far));
+    }
+
+    #[test]
+    fn words_of_hostile_images_are_cut_and_escaped() {
+        let long = "x".repeat(1 << 20);
+        let hostile = ImagePlatform::of_words("linux", "a\u{1b}[2J\n", &long);
+        assert_eq!(hostile.to_string(), format!("linux/a\\u{{1b}}[2j\\n/{}", "x".repeat(MOST_SHOWN)));
     }
 }
