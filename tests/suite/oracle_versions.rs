@@ -151,10 +151,11 @@ fn sizes(socket: &Path) -> BTreeMap<String, i64> {
     let usage = document(&bytes);
     let mut sizes = BTreeMap::new();
     let mut add = |name: String, value: &Value| {
-        sizes.insert(name, value.as_i64().unwrap_or(-1));
+        let number = value.as_i64().unwrap_or_else(|| panic!("{name} is no number: {value}"));
+        sizes.insert(name, number);
     };
     add("layers".into(), &usage["LayersSize"]);
-    let items = |list: &str| usage[list].as_array().cloned().unwrap_or_default();
+    let items = |list: &str| usage[list].as_array().filter(|items| !items.is_empty()).expect(list).clone();
     for image in items("Images") {
         for member in ["Size", "SharedSize", "Containers"] {
             add(format!("{} {member}", image["RepoTags"]), &image[member]);
