@@ -52,7 +52,7 @@ impl ImagePlatform {
         ImagePlatform { architecture, os, variant: variant.to_owned(), ..ImagePlatform::default() }.normal()
     }
 
-    /// The same platform in the words that images use, as docker reads those of a request, a list and a configuration.
+    /// Writes a platform in the words that images use, as docker reads those of a request, a list and a configuration.
     pub(crate) fn normal(&self) -> ImagePlatform {
         let (architecture, variant) = (self.architecture.to_ascii_lowercase(), self.variant.to_ascii_lowercase());
         ImagePlatform {

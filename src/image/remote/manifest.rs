@@ -53,7 +53,7 @@ pub(super) struct Manifest {
     pub(super) layers: Vec<Descriptor>,
 }
 
-/// The manifests that a list names, at most `most`; none: the document is no list.
+/// The manifests that a list names, at most `most`; none if the document is not a list.
 pub(super) fn listed(bytes: &[u8], most: usize) -> Result<Vec<Digest>> {
     check_values(bytes, MAX_VALUES).map_err(|e| e.context("manifest"))?;
     let index: Index = json(bytes)?;
