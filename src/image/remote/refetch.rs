@@ -115,6 +115,7 @@ impl Refetcher {
 
 /// The manifest that names the configuration `id`: the one for the wanted platform, or another one of the list. The stored
 /// configuration, which tells the wanted platform, may be damaged, and may name another platform than the list does.
+/// The list itself is not checked: each manifest must have the digest that it is asked for by, and name the configuration.
 fn manifest_of(pull: &Pull<'_>, reference: &Reference, id: &Digest) -> Result<Manifest> {
     let first = match fitting(pull, reference, id) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Invalid) => error,
