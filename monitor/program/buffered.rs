@@ -61,7 +61,7 @@ impl Buffered {
         let (numbers, memory) = shared::map::<NUMBERS>((ROOM * lines) as usize + longest)?;
         let bytes = Ring::new(numbers, memory, Bound { lines, around: around as u64 });
         bytes.begin(file.size);
-        self.ring = Some(LogRing { bytes, wake: sys::eventfd_that_waits()?, longest });
+        self.ring = Some(LogRing { bytes, longest });
         self.file = file;
         Ok(LogFile { ring: self.ring, ..LogFile::NONE })
     }
@@ -78,6 +78,13 @@ impl Buffered {
     /// Lost records, beside those that the worker dropped.
     pub fn lost(&self) -> u64 {
         self.lost.records()
+    }
+
+    /// Wakes the writer, whether or not anything is there.
+    pub fn wake(&self) {
+        if let Some(ring) = self.ring {
+            ring.wake();
+        }
     }
 
     /// When a writer is to be started; 0 if none is.

@@ -125,6 +125,8 @@ impl Link {
     fn clear(&mut self) {
         self.ways.close();
         self.lost.worker_died();
+        // The worker may have died on its way to wake the writer.
+        self.buffered.wake();
         self.life.died(sys::monotonic(), self.inside.runs() || self.inside.goes_on);
     }
 

@@ -1,15 +1,15 @@
 //! The ring of a log, in memory that processes forked from this one share with it.
 
 use crate::lines::newlines;
-use crate::ring::{Memory, Ring};
+use crate::ring::{Memory, RESTING, Ring};
 use crate::sys::{self, *};
 use core::sync::atomic::AtomicU64;
 
-/// The ring, and the way to wake the writer.
+/// The ring, and the way to wake the writer: by a number in the shared memory, because a write to a descriptor that the
+/// worker has, too, could be made to block.
 #[derive(Clone, Copy)]
 pub struct LogRing {
     pub bytes: Ring<SharedBytes>,
-    pub wake: i32,
     /// Bytes of the longest record.
     pub longest: usize,
 }
@@ -24,8 +24,15 @@ impl LogRing {
         newlines(&records[taken..])
     }
 
+    /// Wakes the writer, also where its wake-up is somebody else's who may have died meanwhile.
     pub fn wake(&self) {
-        let _ = sys::write(self.wake, &1u64.to_ne_bytes());
+        self.bytes.take_rest();
+        sys::wake_one(self.bytes.resting());
+    }
+
+    /// The writer waits until somebody wakes it.
+    pub fn wait(&self) {
+        sys::wait_while(self.bytes.resting(), RESTING);
     }
 }
 

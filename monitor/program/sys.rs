@@ -5,6 +5,7 @@
 
 use crate::walls::Wall;
 use core::arch::asm;
+use core::sync::atomic::AtomicU64;
 
 pub type Result<T> = core::result::Result<T, i32>;
 
@@ -65,7 +66,7 @@ numbers! {
     EVENTFD2 290 19; SETSOCKOPT 54 208; SHUTDOWN 48 210; CLONE 56 220; RT_SIGTIMEDWAIT 128 137; SETPGID 109 154; SPLICE 275 76;
     LSETXATTR 189 6; FSETXATTR 190 7; FGETXATTR 193 10; FLOCK 73 32;
     CHROOT 161 51; PPOLL 271 73; LANDLOCK_CREATE_RULESET 444 444; LANDLOCK_ADD_RULE 445 445; LANDLOCK_RESTRICT_SELF 446 446;
-    SETFSUID 122 151; SETFSGID 123 152; UNAME 63 160; FALLOCATE 285 47; PIDFD_OPEN 434 434; WAITID 247 95;
+    FUTEX 202 98; SETFSUID 122 151; SETFSGID 123 152; UNAME 63 160; FALLOCATE 285 47; PIDFD_OPEN 434 434; WAITID 247 95;
 }
 
 pub const MS_SLAVE: u32 = 1 << 19;
@@ -798,11 +799,11 @@ pub fn unmap_slice<T: Plain>(slice: &'static mut [T]) {
 }
 
 /// Zeroed numbers that processes forked from this one share with it.
-pub fn map_shared() -> Result<&'static [core::sync::atomic::AtomicU64; 2]> {
+pub fn map_shared() -> Result<&'static [AtomicU64; 2]> {
     const PAGE: usize = 4 << 10;
     let at = sys!(MMAP, 0, PAGE, 3, 0x21, -1isize, 0)?;
     // SAFETY: a page of shared anonymous memory that is never unmapped; atomics may change under a shared reference.
-    Ok(unsafe { &*(at as *const [core::sync::atomic::AtomicU64; 2]) })
+    Ok(unsafe { &*(at as *const [AtomicU64; 2]) })
 }
 
 /// Fresh zeroed memory.
@@ -878,9 +879,17 @@ pub fn eventfd() -> Result<i32> {
     sys!(EVENTFD2, 0, O_CLOEXEC | O_NONBLOCK).map(|fd| fd as i32)
 }
 
-/// A new eventfd that blocks while it is 0.
-pub fn eventfd_that_waits() -> Result<i32> {
-    sys!(EVENTFD2, 0, O_CLOEXEC).map(|fd| fd as i32)
+/// Waits while the lower half of a number that processes share is this one. Also a signal ends the wait.
+pub fn wait_while(number: &AtomicU64, value: u64) {
+    const FUTEX_WAIT: usize = 0;
+    const { assert!(cfg!(target_endian = "little")) };
+    let _ = sys!(FUTEX, number.as_ptr(), FUTEX_WAIT, value as u32, 0);
+}
+
+/// Wakes a process that waits at the number. Never blocks.
+pub fn wake_one(number: &AtomicU64) {
+    const FUTEX_WAKE: usize = 1;
+    let _ = sys!(FUTEX, number.as_ptr(), FUTEX_WAKE, 1);
 }
 
 pub fn epoll_ctl(epoll: i32, operation: usize, fd: i32, events: u32, data: u64) -> Result<()> {

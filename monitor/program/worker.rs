@@ -121,8 +121,7 @@ impl Worker {
         let mut highest = 0;
         let mut open = OpenSet::new(sys::map_memory(MOST_FDS / 8)?);
         let log = &self.outputs.log.file;
-        let log = log.ring.map_or(log.fd, |ring| ring.wake);
-        let single = [self.orders, launcher.socket(), log, states, self.run_dir, alive, self.stdin.raw()];
+        let single = [self.orders, launcher.socket(), log.fd, states, self.run_dir, alive, self.stdin.raw()];
         let sources = self.sources.iter().map(Fd::raw);
         let sockets = self.dns.sockets().map(|(_, fd)| fd).chain(self.relay.sockets());
         for fd in single.into_iter().chain(sources).chain(sockets) {

@@ -16,9 +16,8 @@ use crate::ways;
 /// The exit code when the rights could not be given up.
 const NOT_CONFINED: i32 = 71;
 /// The places of the descriptors.
-const WAKE: i32 = 0;
-const SOCKET: i32 = 1;
-const FILE: i32 = 2;
+const SOCKET: i32 = 0;
+const FILE: i32 = 1;
 
 /// Everything that a writer begins with.
 pub struct Begins {
@@ -32,7 +31,7 @@ pub struct Begins {
 /// In the child of the fork.
 pub fn run(begins: Begins) -> ! {
     let Begins { ring, mut file, socket, root } = begins;
-    if confine(&ring, &file, socket, root).is_err() {
+    if confine(&file, socket, root).is_err() {
         // Nothing was read. The launcher tries again.
         sys::exit(NOT_CONFINED);
     }
@@ -60,19 +59,19 @@ pub fn run(begins: Begins) -> ! {
             launcher.notify(Message { code: WRITTEN, ..Message::default() });
         }
         if ring.bytes.rest() {
-            let _ = sys::read(WAKE, &mut [0; 8]);
+            ring.wait();
         }
     }
 }
 
 /// Leaves everything behind that the writer does not need.
-fn confine(ring: &LogRing, file: &LogFile, socket: i32, root: i32) -> Result<()> {
+fn confine(file: &LogFile, socket: i32, root: i32) -> Result<()> {
     const PR_SET_NAME: usize = 15;
     const PR_SET_PDEATHSIG: usize = 1;
     let _ = sys::prctl(PR_SET_NAME, c"coracle-log".as_ptr() as usize);
     sys::prctl(PR_SET_PDEATHSIG, SIGKILL as usize)?;
     confine::enter_root(root)?;
-    for (from, to) in [(ring.wake, WAKE), (socket, SOCKET), (file.fd, FILE)] {
+    for (from, to) in [(socket, SOCKET), (file.fd, FILE)] {
         sys::dup_to(from, to)?;
     }
     sys::close_range(FILE + 1, u32::MAX, 0)?;

@@ -32,6 +32,8 @@ pub type Rule = (u32, u32, Test);
 const O_CLOEXEC: u32 = 0o2000000;
 const PROT_EXEC: u32 = 4;
 const FIONREAD: u32 = 0x541b;
+const FUTEX_WAIT: u32 = 0;
+const FUTEX_WAKE: u32 = 1;
 const AF_INET: u32 = 2;
 const AF_INET6: u32 = 10;
 /// F_DUPFD_CLOEXEC, F_GETFL, F_SETFL, F_OFD_GETLK, F_SETPIPE_SZ, F_GETPIPE_SZ.
@@ -67,24 +69,25 @@ pub const WORKER: &[Rule] = &[
     (48, 210, Any),                            // shutdown
     (293, 59, Any),                            // pipe2
     (318, 278, Any),                           // getrandom
+    (202, 98, OneOf(1, &[FUTEX_WAKE])),        // futex: wakes the log's writer
     (219, 128, Any),                           // restart_syscall
     (231, 94, Any),                            // exit_group
 ];
 
 /// The system calls of the log's writer.
 pub const WRITER: &[Rule] = &[
-    (1, 64, Any),                    // write
-    (0, 63, Any),                    // read
-    (46, 211, Any),                  // sendmsg
-    (47, 212, Any),                  // recvmsg
-    (3, 57, Any),                    // close
-    (17, 67, Any),                   // pread64
-    (77, 46, Any),                   // ftruncate
-    (9, 222, Without(2, PROT_EXEC)), // mmap
-    (11, 215, Any),                  // munmap
-    (28, 233, Any),                  // madvise
-    (219, 128, Any),                 // restart_syscall
-    (231, 94, Any),                  // exit_group
+    (1, 64, Any),                       // write
+    (202, 98, OneOf(1, &[FUTEX_WAIT])), // futex: waits for records
+    (46, 211, Any),                     // sendmsg
+    (47, 212, Any),                     // recvmsg
+    (3, 57, Any),                       // close
+    (17, 67, Any),                      // pread64
+    (77, 46, Any),                      // ftruncate
+    (9, 222, Without(2, PROT_EXEC)),    // mmap
+    (11, 215, Any),                     // munmap
+    (28, 233, Any),                     // madvise
+    (219, 128, Any),                    // restart_syscall
+    (231, 94, Any),                     // exit_group
 ];
 
 /// The system calls of compressing.

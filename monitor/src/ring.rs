@@ -25,6 +25,8 @@ const PUT_RECORDS: usize = 4;
 const TAKEN_RECORDS: usize = 5;
 /// Not 0: the writer waits to be woken.
 const RESTS: usize = 6;
+/// What the writer sets that number to.
+pub const RESTING: u64 = 1;
 /// Not 0: the launcher waits until the ring is empty.
 const ASKED: usize = 7;
 /// So much memory an empty ring keeps: the records of the largest chunk of output.
@@ -143,7 +145,7 @@ impl<M: Memory> Ring<M> {
         }
     }
 
-    /// Whether the writer waits to be woken, which is up to the caller from now on.
+    /// Whether the writer waits to be woken. If so, the caller has to wake the writer.
     pub fn take_rest(&self) -> bool {
         self.get(RESTS) != 0 && self.numbers[RESTS].swap(0, SeqCst) != 0
     }
@@ -191,10 +193,15 @@ impl<M: Memory> Ring<M> {
         self.set(BASE, self.get(TAKEN).wrapping_sub(size));
     }
 
+    /// The number at which the writer waits while it is [`RESTING`].
+    pub fn resting(&self) -> &'static AtomicU64 {
+        &self.numbers[RESTS]
+    }
+
     /// The writer is about to wait. Answers whether it may: nothing came meanwhile.
     pub fn rest(&self) -> bool {
-        self.set(RESTS, 1);
-        if self.is_empty() {
+        self.set(RESTS, RESTING);
+        if self.is_empty() && self.get(ASKED) == 0 {
             return true;
         }
         self.set(RESTS, 0);
@@ -379,8 +386,10 @@ mod tests {
         ring.put(b"one\n");
         assert!(ring.take_rest() && !ring.take_rest() && !ring.rest());
         assert!(!ring.take_asked());
+        take(&ring, 99, &mut Vec::new());
         ring.ask();
-        assert!(ring.take_asked() && !ring.take_asked());
+        assert!(!ring.rest(), "the launcher waits for an answer");
+        assert!(ring.take_asked() && !ring.take_asked() && ring.rest());
     }
 
     #[test]
