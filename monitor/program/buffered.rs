@@ -7,7 +7,6 @@
 
 use crate::fd::Fd;
 use crate::logfile::LogFile;
-use crate::lost::Lost;
 use crate::message::*;
 use crate::ring::{Bound, NUMBERS, Ring};
 use crate::rotate::{self, Files, ROTATION_FAILED};
@@ -36,8 +35,8 @@ pub struct Buffered {
     pidfd: Fd,
     epoll: i32,
     life: WorkerLife,
-    /// Records that could not be written, or never were.
-    lost: Lost,
+    /// Records that were in the ring when the container had ended, and that nobody will write.
+    given_up: u64,
     /// The child that begins the next file, and how many records and bytes the present one has.
     rotation: Option<(i32, u64, u64)>,
 }
@@ -75,9 +74,9 @@ impl Buffered {
         self.epoll = epoll;
     }
 
-    /// Lost records, beside those that the worker dropped.
+    /// Records that had no room, could not be written, or never were written.
     pub fn lost(&self) -> u64 {
-        self.lost.records()
+        self.given_up.saturating_add(self.ring.map_or(0, |ring| ring.bytes.lost()))
     }
 
     /// Wakes the writer, whether or not anything is there.
@@ -142,7 +141,7 @@ impl Buffered {
     pub fn request_ready(&mut self, files: &mut Files) {
         match ways::receive(self.socket.raw()) {
             Ok(Some(Message { code: ROTATE, b, c, .. })) => self.rotate(files, b, c),
-            Ok(Some(Message { code: LOST, b, .. })) => self.lost.reported(b),
+            // Also LOST: the number is in the ring.
             Ok(Some(_)) | Err(EAGAIN) => {}
             // The end of the child reports that the writer is gone.
             _ => self.let_go(),
@@ -189,11 +188,10 @@ impl Buffered {
         was_writer
     }
 
-    /// Everything that the writer took out of the ring is in the file, and the next writer goes on there.
+    /// Everything that the writer took out of the ring is in the file or was counted, and the next writer goes on there.
     fn died(&mut self) {
         self.let_go();
         self.pidfd.close();
-        self.lost.worker_died();
         self.life.died(sys::monotonic(), true);
     }
 
@@ -247,7 +245,8 @@ impl Buffered {
     /// Records that still wait are lost: nobody is left to write them.
     pub fn give_up(&mut self) {
         if let Some(ring) = self.ring.filter(|ring| !ring.bytes.is_empty()) {
-            self.lost.more(ring.bytes.records());
+            ring.bytes.take_noted();
+            self.given_up = ring.bytes.records();
         }
     }
 

@@ -240,6 +240,8 @@ impl Link {
                 next
             }
             SOCKET => self.inside.socket(message.a != 0, message.b != 0),
+            // The number of dropped records is in the ring.
+            LOST if self.buffered.has_ring() => return,
             LOST => return self.lost.reported(message.b),
             CLOSED => return self.worker.stdin.close(),
             CONFINED => return self.life.confined(message.b as i32),

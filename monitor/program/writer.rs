@@ -44,14 +44,12 @@ pub fn run(begins: Begins) -> ! {
     let Ok(buffer) = sys::map_memory(ring.longest) else { sys::exit(NOT_CONFINED) };
     ring.bytes.resume(file.size, buffer);
     sys::drop_stack();
-    let mut lost = 0;
     loop {
         let length = ring.bytes.peek(buffer);
         if length > 0 {
-            let more = write(&ring, &mut file, &buffer[..length]);
-            lost += more;
-            if more > 0 {
-                launcher.notify(Message { code: LOST, b: lost, ..Message::default() });
+            if write(&ring, &mut file, &buffer[..length]) > 0 {
+                // The launcher reads the number in the ring.
+                launcher.notify(Message { code: LOST, ..Message::default() });
             }
             continue;
         }
@@ -86,8 +84,9 @@ fn write(ring: &LogRing, file: &mut LogFile, mut records: &[u8]) -> u64 {
             rotate(ring, file);
         }
         let (now, later) = records.split_at(until_full(file, records));
-        lost += file.append(now);
-        ring.bytes.took(now, file.size);
+        let more = file.append(now);
+        ring.bytes.took(now, file.size, more);
+        lost += more;
         records = later;
     }
     lost

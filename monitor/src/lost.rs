@@ -41,12 +41,6 @@ impl Lost {
         self.before = self.records;
     }
 
-    /// So many more, for which nobody else speaks.
-    pub fn more(&mut self, records: u64) {
-        self.records = self.records.saturating_add(records.min(MOST_TAKEN));
-        self.before = self.records;
-    }
-
     pub fn records(&self) -> u64 {
         self.records
     }
@@ -85,9 +79,6 @@ mod tests {
         lost.worker_died();
         lost.reported(2);
         assert_eq!(lost.records(), 7);
-        lost.more(3);
-        lost.reported(2);
-        assert_eq!(lost.records(), 12, "of the buffer, and after it");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::lines::{find_newline, newlines};
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// The shared numbers of a ring.
-pub const NUMBERS: usize = 8;
+pub const NUMBERS: usize = 14;
 /// Bytes that were ever put in.
 const PUT: usize = 0;
 /// Bytes that were ever taken out.
@@ -29,6 +29,14 @@ const RESTS: usize = 6;
 pub const RESTING: u64 = 1;
 /// Not 0: the launcher waits until the ring is empty.
 const ASKED: usize = 7;
+/// Records that had no room. The worker alone raises this number.
+const DROPPED: usize = 8;
+/// Records that were taken out and could not be written. The writer alone raises this number.
+const LOST: usize = 9;
+/// The writer notes here the four numbers that follow from a write, [`TAKEN`]'s last: if the writer dies while it changes
+/// them, the next one goes on with that. Nothing is noted if the last one is the same as [`TAKEN`].
+const NEXT: [(usize, usize); 4] = [(10, BASE), (11, TAKEN_RECORDS), (12, LOST), (13, TAKEN)];
+const NEXT_TAKEN: usize = 13;
 /// So much memory an empty ring keeps: the records of the largest chunk of output.
 const KEPT: u64 = 1 << 20;
 
@@ -91,6 +99,11 @@ impl<M: Memory> Ring<M> {
         self.get(PUT_RECORDS).saturating_sub(self.get(TAKEN_RECORDS)).min(self.waiting())
     }
 
+    /// Records that had no room, or could not be written.
+    pub fn lost(&self) -> u64 {
+        self.get(DROPPED).saturating_add(self.get(LOST))
+    }
+
     /// Bytes that were ever taken out, by which a waiting process sees progress.
     pub fn taken(&self) -> u64 {
         self.get(TAKEN)
@@ -101,24 +114,30 @@ impl<M: Memory> Ring<M> {
     /// Puts in as many of these whole records as there is room for, and one at least if the ring is empty. Answers how
     /// many bytes they have; the others are dropped.
     pub fn put(&self, records: &[u8]) -> usize {
-        let (put, waiting) = (self.get(PUT), self.waiting());
+        // The writer may take records out meanwhile. If their number were read last, those that wait would seem longer
+        // than they are.
+        let (count, put) = (self.records(), self.get(PUT));
+        let waiting = self.waiting();
         if waiting == 0 {
             self.begin_anew(put);
         }
-        let length = self.fitting(records, waiting);
+        let length = self.fitting(records, waiting, count);
         let (first, second) = records[..length].split_at(self.until_end(put).min(length));
         self.memory.write(self.index(put), first);
         self.memory.write(0, second);
         self.add(PUT_RECORDS, newlines(&records[..length]));
         self.set(PUT, put.wrapping_add(length as u64));
+        if length < records.len() {
+            self.add(DROPPED, newlines(&records[length..]));
+        }
         length
     }
 
-    /// How many bytes of these records fit beside those that wait.
-    fn fitting(&self, records: &[u8], waiting: u64) -> usize {
+    /// How many bytes of these records fit beside those that wait, which are `count`.
+    fn fitting(&self, records: &[u8], waiting: u64, count: u64) -> usize {
         let room = self.memory.room() as u64 - waiting;
         let lines = |bytes: u64, count: u64| bytes.saturating_sub(count.saturating_mul(self.bound.around));
-        let left = self.bound.lines.saturating_sub(lines(waiting, self.records()));
+        let left = self.bound.lines.saturating_sub(lines(waiting, count));
         let all = records.len() as u64;
         if all <= room && lines(all, newlines(records)) <= left {
             return records.len();
@@ -136,8 +155,10 @@ impl<M: Memory> Ring<M> {
         length
     }
 
-    /// The ring is empty: the writer reads nothing until more is put in, so that all memory is the worker's.
+    /// The ring is empty: the writer reads nothing until more is put in, so that all memory is the worker's. A worker that
+    /// was killed may have counted records that it did not put in.
     fn begin_anew(&self, put: u64) {
+        self.set(PUT_RECORDS, self.get(TAKEN_RECORDS));
         let touched = put.wrapping_sub(self.get(ORIGIN)).min(self.memory.room() as u64);
         self.set(ORIGIN, put);
         if touched > KEPT {
@@ -162,18 +183,26 @@ impl<M: Memory> Ring<M> {
         to[..length].iter().rposition(|&byte| byte == b'\n').map_or(length, |at| at + 1)
     }
 
-    /// These first bytes of those that wait were written, or lost, and the file has `size` bytes now. If the writer dies
-    /// between the two numbers, [`Ring::resume`] finds the same.
-    pub fn took(&self, data: &[u8], size: u64) {
+    /// These first bytes of those that wait were written, except so many lost records, and the file has `size` bytes now.
+    pub fn took(&self, data: &[u8], size: u64, lost: u64) {
         let taken = self.get(TAKEN).wrapping_add(data.len() as u64);
-        self.set(BASE, taken.wrapping_sub(size));
-        self.add(TAKEN_RECORDS, newlines(data));
-        self.set(TAKEN, taken);
+        let records = self.get(TAKEN_RECORDS).wrapping_add(newlines(data));
+        let next = [taken.wrapping_sub(size), records, self.get(LOST).saturating_add(lost), taken];
+        NEXT.iter().zip(next).for_each(|(&(note, _), value)| self.set(note, value));
+        self.take_noted();
+    }
+
+    /// Brings a change to its end that the writer had noted, if the writer died meanwhile.
+    pub fn take_noted(&self) {
+        if self.get(NEXT_TAKEN) != self.get(TAKEN) {
+            NEXT.iter().for_each(|&(note, number)| self.set(number, self.get(note)));
+        }
     }
 
     /// A writer begins, with a file of `size` bytes: bytes of the ring that an earlier writer wrote and did not take out
     /// are taken out. `scratch` is memory that is free at the moment.
     pub fn resume(&self, size: u64, scratch: &mut [u8]) {
+        self.take_noted();
         let mut written = size.wrapping_sub(self.get(TAKEN).wrapping_sub(self.get(BASE)));
         if written > self.waiting() {
             // Another file.
@@ -182,8 +211,12 @@ impl<M: Memory> Ring<M> {
         while written > 0 {
             let most = scratch.len().min(usize::try_from(written).unwrap_or(usize::MAX));
             let length = self.peek(&mut scratch[..most]);
+            if length == 0 {
+                // The worker lies.
+                break;
+            }
             written -= length as u64;
-            self.took(&scratch[..length], size.wrapping_sub(written));
+            self.took(&scratch[..length], size.wrapping_sub(written), 0);
         }
         self.begin(size);
     }
@@ -251,6 +284,32 @@ mod tests {
         }
     }
 
+    /// Memory of a ring whose worker empties it after a number of reads.
+    struct Lies<'r> {
+        ring: &'r Ring<Bytes>,
+        after: core::cell::Cell<u32>,
+    }
+
+    impl Memory for Lies<'_> {
+        fn room(&self) -> usize {
+            self.ring.memory.room()
+        }
+        fn write(&self, at: usize, data: &[u8]) {
+            self.ring.memory.write(at, data);
+        }
+        fn read(&self, at: usize, data: &mut [u8]) {
+            self.ring.memory.read(at, data);
+            // Each peek reads twice: up to the end of the memory, and from its beginning.
+            self.after.set(self.after.get() + 1);
+            if self.after.get() == 3 {
+                self.ring.set(PUT, self.ring.get(TAKEN).wrapping_add(4));
+            }
+        }
+        fn give_back(&self, from: usize, to: usize) {
+            self.ring.memory.give_back(from, to);
+        }
+    }
+
     fn ring(lines: u64, room: usize) -> Ring<Bytes> {
         ring_of(Bound { lines, around: 0 }, room)
     }
@@ -265,7 +324,7 @@ mod tests {
         let mut buffer = vec![0; room];
         let length = ring.peek(&mut buffer);
         file.extend_from_slice(&buffer[..length]);
-        ring.took(&buffer[..length], file.len() as u64);
+        ring.took(&buffer[..length], file.len() as u64, 0);
         length
     }
 
@@ -345,7 +404,7 @@ mod tests {
             let length = ring.peek(&mut rest);
             assert_eq!(&rest[..length], &b"one\ntwo\nthree\n"[written as usize..]);
             assert_eq!(ring.records(), 3 - written / 4);
-            ring.took(&rest[..length], 1014);
+            ring.took(&rest[..length], 1014, 0);
             ring.resume(1014, &mut scratch);
             assert!(ring.is_empty());
         }
@@ -368,15 +427,56 @@ mod tests {
         let ring = ring(99, 99);
         ring.put(b"one\ntwo\nthree\n");
         // The first is written, the second is not.
-        ring.took(b"one\n", 4);
-        ring.took(b"two\n", 4);
+        ring.took(b"one\n", 4, 0);
+        ring.took(b"two\n", 4, 1);
         ring.resume(4, &mut [0; 9]);
         let mut rest = [0; 99];
-        assert_eq!(ring.peek(&mut rest), 6);
-        // A writer that died after the first of the two numbers had been noted.
-        ring.set(BASE, ring.get(TAKEN).wrapping_add(6).wrapping_sub(4));
-        ring.resume(4, &mut [0; 9]);
-        assert!(ring.is_empty());
+        assert_eq!((ring.peek(&mut rest), ring.records(), ring.lost()), (6, 1, 1));
+    }
+
+    #[test]
+    fn a_writer_that_dies_at_any_number_leaves_right_counts() {
+        // The last record is lost: so many of the eight numbers were set when the writer died.
+        for set in 0..=8 {
+            let ring = ring(99, 99);
+            ring.put(b"one\ntwo\nthree\n");
+            ring.took(b"one\n", 4, 0);
+            let before: [u64; NUMBERS] = core::array::from_fn(|number| ring.get(number));
+            ring.took(b"two\nthree\n", 8, 1);
+            let after: [u64; NUMBERS] = core::array::from_fn(|number| ring.get(number));
+            (0..NUMBERS).for_each(|number| ring.set(number, before[number]));
+            let order = NEXT.iter().map(|&(note, _)| note).chain(NEXT.iter().map(|&(_, number)| number));
+            order.take(set).for_each(|number| ring.set(number, after[number]));
+            ring.resume(8, &mut [0; 9]);
+            // Without a note the next writer finds what was written, and meets the lost record itself.
+            let noted = set >= 4;
+            assert_eq!((ring.records(), ring.lost()), (u64::from(!noted), u64::from(noted)), "{set}");
+            assert_eq!(ring.peek(&mut [0; 99]), if noted { 0 } else { 6 }, "{set}");
+        }
+    }
+
+    #[test]
+    fn the_count_of_a_worker_that_was_killed_is_right_again_when_the_ring_is_empty() {
+        let ring = ring(99, 99);
+        // Counted, and not put in.
+        ring.add(PUT_RECORDS, 3);
+        assert_eq!((ring.put(b"one\n"), ring.records()), (4, 1));
+    }
+
+    #[test]
+    fn records_without_room_are_counted() {
+        let ring = ring(10, 20);
+        ring.put(b"one\ntwo\nthree\nx\n");
+        ring.put(b"12345\n");
+        assert_eq!(ring.lost(), 3);
+    }
+
+    #[test]
+    fn a_worker_that_takes_records_back_does_not_hold_the_next_writer() {
+        let ring = ring(99, 99);
+        ring.put(b"one\ntwo\n");
+        let lies = Lies { ring: &ring, after: core::cell::Cell::new(1) };
+        Ring::new(ring.numbers, lies, Bound { lines: 99, around: 0 }).resume(8, &mut [0; 4]);
     }
 
     #[test]

@@ -239,6 +239,26 @@ fn a_worker_that_dies_leaves_the_buffer_to_the_next() {
 }
 
 #[test]
+fn a_loss_that_a_dead_worker_could_not_tell_is_counted() {
+    let root = Root::new();
+    let talker = Talker::start(&root, "mute", 20_000, &log("json-file", options("0", json!({}))));
+    let monitor = monitor_of(&root, &talker.id);
+    let worker = worker_of(monitor);
+    let stopped = Stopped::new(writer_of(&root, &talker.id, 0));
+    let launcher = Stopped::new(monitor);
+    talker.tell("go");
+    wait_for("its lines", || talker.is_done());
+    let rests = || ["ep_poll", "epoll_wait"].iter().any(|at| wait_channel(worker).contains(at));
+    wait_for("a worker that has read all", rests);
+    // The launcher, which hears of the death first, reads no notice of this worker any more.
+    send(worker, Signal::SIGKILL);
+    drop(launcher);
+    wait_for("another worker", || worker_of(monitor) != worker);
+    drop(stopped);
+    assert!(talker.end() > 0);
+}
+
+#[test]
 fn a_writer_ends_with_its_launcher() {
     let root = Root::new();
     let id =
