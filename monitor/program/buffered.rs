@@ -113,19 +113,16 @@ impl Buffered {
         }
         let [socket, of_writer] = sys::socketpair()?.map(Fd::new);
         sys::limit_sends(socket.raw(), PATIENCE_S);
-        let file = core::mem::replace(&mut self.file, LogFile::NONE);
+        sys::epoll_ctl(self.epoll, ADD, socket.raw(), EPOLLIN, token(WRITER, 0))?;
+        let launcher = sys::own_pid();
         let (pid, pidfd) = sys::fork(0, None)?;
+        let file = core::mem::replace(&mut self.file, LogFile::NONE);
         if pid == 0 {
-            let file = if file.fd >= 0 { Ok(file) } else { rotate::reopen(files) };
-            match file {
-                Ok(file) => writer::run(Begins { ring, file, socket: of_writer.raw(), root }),
-                Err(errno) => sys::exit(errno),
-            }
+            writer::run(Begins { ring, file, files, socket: of_writer.raw(), root, launcher });
         }
         Fd::new(file.fd).close();
         self.pidfd.set(pidfd);
         self.life.started(pid, sys::monotonic());
-        sys::epoll_ctl(self.epoll, ADD, socket.raw(), EPOLLIN, token(WRITER, 0))?;
         self.socket = socket;
         Ok(())
     }
@@ -155,7 +152,7 @@ impl Buffered {
             self.rotated(files, sys::wait_for(pid));
         }
         match rotate::rotate_apart(files, records, size, self.socket.raw()) {
-            Ok(pid) => self.rotation = Some((pid, records, size)),
+            Ok((pid, _)) => self.rotation = Some((pid, records, size)),
             // Not the reason, because EAGAIN would mean that the files wait for their delivery.
             Err(_) => drop(ways::answer(self.socket.raw(), Err(EIO))),
         }

@@ -6,8 +6,9 @@
 //! that file is gone.
 //!
 //! A new file is made before the old ones move up: when that is not possible (a full disk), the old one grows beyond
-//! its bound and nothing is lost. A child compresses rotated files, so that output never waits for that. The child
-//! reads no file itself: a process without rights does. The child may outlive this process and meet the child of the
+//! its bound and nothing is lost. A child compresses rotated files, so that output never waits for that. This child
+//! reads no file itself: a process without rights does. Where a log holds nobody up (`buffered`), a child of another kind
+//! begins the next file, and ends with the monitor. The child that compresses may outlive this process and meet the child of the
 //! next monitor, so names change under a lock of the directory, and the child holds a lock of its own.
 
 use crate::confine;
@@ -53,6 +54,11 @@ impl Files {
     pub const fn new(dir: i32, name: &'static [u8], max_size: u64, max_files: u32, compress: bool) -> Files {
         let mark = LogMark { generation: 1, records: 0, bytes: 0 };
         Files { dir, name, cursor: b"\0", max_size, max_files, compress, mark, child: 0, again: false }
+    }
+
+    /// The files' directory.
+    pub fn dir(&self) -> i32 {
+        self.dir
     }
 
     /// Keeps each file until the delivery of it, which has this cursor (a name with its NUL).
@@ -284,8 +290,9 @@ impl Files {
     }
 }
 
-/// Opens the file that is being written, in place of a writer that died.
-pub fn reopen(files: &mut Files) -> Result<LogFile> {
+/// Opens the file that is being written, in place of a writer that died. `dir`: the directory's number in this process.
+pub fn reopen(files: &mut Files, dir: i32) -> Result<LogFile> {
+    files.dir = dir;
     take_mark(files);
     files.open()
 }
@@ -299,12 +306,15 @@ fn take_mark(files: &mut Files) {
 }
 
 /// Begins the next file in a child, which answers the request at this socket itself: the disk holds up the child
-/// alone. Answers the child's pid; it ends with 0 if there is a next file.
-pub fn rotate_apart(files: &mut Files, records: u64, size: u64, socket: i32) -> Result<i32> {
+/// alone. Answers the child's pid and a pidfd; the child ends with 0 if there is a next file.
+pub fn rotate_apart(files: &mut Files, records: u64, size: u64, socket: i32) -> Result<(i32, Fd)> {
+    let launcher = sys::own_pid();
     let (pid, pidfd) = sys::fork(0, None)?;
     if pid == 0 {
-        // The child may outlive this process, whose lock and streams it closes.
-        let kept = sys::dup_to(files.dir, 0).and_then(|()| sys::dup_to(socket, 1));
+        // The child ends with this process, because the next monitor names the same files, and closes this process's lock
+        // and streams, because a child that waits for the disk ends late.
+        let kept = sys::die_with_parent(launcher);
+        let kept = kept.and_then(|()| sys::dup_to(files.dir, 0)).and_then(|()| sys::dup_to(socket, 1));
         if kept.and_then(|()| sys::close_range(2, u32::MAX, 0)).is_err() {
             sys::exit(NOT_ANSWERED);
         }
@@ -317,8 +327,7 @@ pub fn rotate_apart(files: &mut Files, records: u64, size: u64, socket: i32) -> 
             Err(_) => NOT_ANSWERED,
         });
     }
-    sys::close(pidfd);
-    Ok(pid)
+    Ok((pid, Fd::new(pidfd)))
 }
 
 /// Compresses in a process of its own, because the container wrote the file.

@@ -66,7 +66,7 @@ numbers! {
     EVENTFD2 290 19; SETSOCKOPT 54 208; SHUTDOWN 48 210; CLONE 56 220; RT_SIGTIMEDWAIT 128 137; SETPGID 109 154; SPLICE 275 76;
     LSETXATTR 189 6; FSETXATTR 190 7; FGETXATTR 193 10; FLOCK 73 32;
     CHROOT 161 51; PPOLL 271 73; LANDLOCK_CREATE_RULESET 444 444; LANDLOCK_ADD_RULE 445 445; LANDLOCK_RESTRICT_SELF 446 446;
-    FUTEX 202 98; SETFSUID 122 151; SETFSGID 123 152; UNAME 63 160; FALLOCATE 285 47; PIDFD_OPEN 434 434; WAITID 247 95;
+    FUTEX 202 98; GETPPID 110 173; SETFSUID 122 151; SETFSGID 123 152; UNAME 63 160; FALLOCATE 285 47; PIDFD_OPEN 434 434; WAITID 247 95;
 }
 
 pub const MS_SLAVE: u32 = 1 << 19;
@@ -941,6 +941,23 @@ pub fn is_child(pid: i32) -> bool {
     const P_PID: usize = 1;
     const WNOHANG_EXITED_NOWAIT: usize = 1 | 4 | 0x0100_0000;
     sys!(WAITID, P_PID, pid, 0, WNOHANG_EXITED_NOWAIT, 0).is_ok()
+}
+
+/// The calling process.
+pub fn own_pid() -> i32 {
+    sys!(GETPID).unwrap_or(0) as i32
+}
+
+/// The process whose child this one is.
+pub fn parent_pid() -> i32 {
+    sys!(GETPPID).unwrap_or(0) as i32
+}
+
+/// This process ends with its parent, which is `parent`. An error: the parent has ended before.
+pub fn die_with_parent(parent: i32) -> Result<()> {
+    const PR_SET_PDEATHSIG: usize = 1;
+    prctl(PR_SET_PDEATHSIG, SIGKILL as usize)?;
+    if parent_pid() == parent { Ok(()) } else { Err(ESRCH) }
 }
 
 /// Waits for one child.

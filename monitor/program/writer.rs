@@ -9,32 +9,37 @@ use crate::launcher::Launcher;
 use crate::lines::find_newline;
 use crate::logfile::LogFile;
 use crate::message::{LOST, Message, WRITTEN};
+use crate::rotate::{self, Files};
 use crate::shared::LogRing;
 use crate::sys::{self, *};
 use crate::ways;
 
 /// The exit code when the rights could not be given up.
 const NOT_CONFINED: i32 = 71;
-/// The places of the descriptors.
+/// The places of the descriptors. The place of the file has the directory at first, if the writer opens the file.
 const SOCKET: i32 = 0;
 const FILE: i32 = 1;
+const ROOT: i32 = 2;
 
 /// Everything that a writer begins with.
-pub struct Begins {
+pub struct Begins<'f> {
     pub ring: LogRing,
+    /// The file; without a descriptor, if the writer opens the present one of these.
     pub file: LogFile,
+    pub files: &'f mut Files,
     pub socket: i32,
     /// A directory that becomes the root.
     pub root: i32,
+    pub launcher: i32,
 }
 
 /// In the child of the fork.
-pub fn run(begins: Begins) -> ! {
-    let Begins { ring, mut file, socket, root } = begins;
-    if confine(&file, socket, root).is_err() {
+pub fn run(begins: Begins<'_>) -> ! {
+    let ring = begins.ring;
+    let Ok(mut file) = leave(&begins).and_then(|()| open(begins.file, begins.files)) else {
         // Nothing was read. The launcher tries again.
         sys::exit(NOT_CONFINED);
-    }
+    };
     if !matches!(ways::receive(SOCKET), Err(EAGAIN)) {
         // The launcher ended before this process was to end with it.
         sys::exit(0);
@@ -62,18 +67,29 @@ pub fn run(begins: Begins) -> ! {
     }
 }
 
-/// Leaves everything behind that the writer does not need.
-fn confine(file: &LogFile, socket: i32, root: i32) -> Result<()> {
+/// Leaves every descriptor behind that the writer does not need, before it waits for the disk: among them is the lock that
+/// shows that the container lives.
+fn leave(begins: &Begins<'_>) -> Result<()> {
     const PR_SET_NAME: usize = 15;
-    const PR_SET_PDEATHSIG: usize = 1;
     let _ = sys::prctl(PR_SET_NAME, c"coracle-log".as_ptr() as usize);
-    sys::prctl(PR_SET_PDEATHSIG, SIGKILL as usize)?;
-    confine::enter_root(root)?;
-    for (from, to) in [(socket, SOCKET), (file.fd, FILE)] {
+    sys::die_with_parent(begins.launcher)?;
+    let file = if begins.file.fd >= 0 { begins.file.fd } else { begins.files.dir() };
+    for (from, to) in [(begins.socket, SOCKET), (file, FILE), (begins.root, ROOT)] {
         sys::dup_to(from, to)?;
     }
-    sys::close_range(FILE + 1, u32::MAX, 0)?;
-    confine::give_up(WRITER, -1)
+    sys::close_range(ROOT + 1, u32::MAX, 0)
+}
+
+/// Opens the file, where nobody did, and gives up all rights.
+fn open(mut file: LogFile, files: &mut Files) -> Result<LogFile> {
+    if file.fd < 0 {
+        file = rotate::reopen(files, FILE)?;
+        sys::dup_to(file.fd, FILE)?;
+    }
+    confine::enter_root(ROOT)?;
+    sys::close_range(ROOT, u32::MAX, 0)?;
+    confine::give_up(WRITER, -1)?;
+    Ok(file)
 }
 
 /// Writes whole records, each in the file that its place in the log says. Answers how many are lost.
