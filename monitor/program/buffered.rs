@@ -3,7 +3,9 @@
 //!
 //! The launcher touches no file of such a log after the start, because a disk that does not answer must hold up neither
 //! the container nor the requests of clients: the writer opens its own file before it gives up its rights, and a child
-//! of its own begins each next file.
+//! of the launcher begins each next file. The launcher waits for such a child only at the end of the container, and each
+//! time for a bounded time, because a child that waits for the disk does not end when it is killed. Clients wait
+//! while the buffer is written out at the end.
 
 use crate::fd::Fd;
 use crate::logfile::LogFile;
@@ -22,6 +24,8 @@ use crate::writer::{self, Begins};
 const MOST: u64 = 1 << 40;
 /// The memory of a buffer has room for so many times its lines: short ones take the most room as records.
 const ROOM: u64 = 16;
+/// How long the end of the monitor waits for a child that was told to end, in seconds.
+const FAREWELL_S: i64 = 1;
 /// How often the end of a container waits for a writer that goes on writing, [`PATIENCE_S`] each time.
 const WAITS: u32 = 10;
 
@@ -37,8 +41,19 @@ pub struct Buffered {
     life: WorkerLife,
     /// Records that were in the ring when the container had ended, and that nobody will write.
     given_up: u64,
-    /// The child that begins the next file, and how many records and bytes the present one has.
-    rotation: Option<(i32, u64, u64)>,
+    rotation: Option<Rotation>,
+    /// A request for the next file that came while a child began another one: records and bytes of the present file.
+    asked: Option<(u64, u64)>,
+    /// No writer follows.
+    over: bool,
+}
+
+/// The child that begins the next file, and how many records and bytes the present one has.
+struct Rotation {
+    pid: i32,
+    pidfd: Fd,
+    records: u64,
+    size: u64,
 }
 
 impl Buffered {
@@ -50,6 +65,7 @@ impl Buffered {
             (&raw mut (*place).ring).write(None);
             (&raw mut (*place).file).write(LogFile::NONE);
             (&raw mut (*place).rotation).write(None);
+            (&raw mut (*place).asked).write(None);
         }
     }
 
@@ -105,7 +121,7 @@ impl Buffered {
 
     /// Starts a writer, unless there is one, or the log has no ring.
     fn try_start(&mut self, files: &mut Files, root: i32) -> Result<()> {
-        let Some(ring) = self.ring.filter(|_| !self.life.runs()) else { return Ok(()) };
+        let Some(ring) = self.ring.filter(|_| !self.life.runs() && !self.over) else { return Ok(()) };
         self.life.starting();
         if self.rotation.is_some() {
             // The names of the files change at the moment.
@@ -147,34 +163,39 @@ impl Buffered {
 
     /// Begins the next file in a child, which answers.
     fn rotate(&mut self, files: &mut Files, records: u64, size: u64) {
-        if let Some((pid, ..)) = self.rotation {
+        if self.rotation.is_some() {
             // The child answered the request before, and ends now.
-            self.rotated(files, sys::wait_for(pid));
+            self.asked = Some((records, size));
+            return;
         }
         match rotate::rotate_apart(files, records, size, self.socket.raw()) {
-            Ok((pid, _)) => self.rotation = Some((pid, records, size)),
+            Ok((pid, pidfd)) => self.rotation = Some(Rotation { pid, pidfd, records, size }),
             // Not the reason, because EAGAIN would mean that the files wait for their delivery.
             Err(_) => drop(ways::answer(self.socket.raw(), Err(EIO))),
         }
     }
 
     fn rotated(&mut self, files: &mut Files, status: i32) {
-        let Some((_, records, size)) = self.rotation.take() else { return };
+        let Some(Rotation { records, size, .. }) = self.rotation.take() else { return };
         match status {
             0 => files.rotated(records, size),
             ROTATION_FAILED => {}
             // The writer may wait for an answer that never comes. Another one finds the present file by its name.
             _ => {
+                self.asked = None;
                 if let Some(pid) = self.life.pid() {
                     sys::kill_group(pid);
                 }
             }
         }
+        if let Some((records, size)) = self.asked.take() {
+            self.rotate(files, records, size);
+        }
     }
 
     /// A child ended: whether it was one of these.
     pub fn child_ended(&mut self, pid: i32, status: i32, files: &mut Files) -> bool {
-        if self.rotation.is_some_and(|(rotates, ..)| rotates == pid) {
+        if self.rotation.as_ref().is_some_and(|rotation| rotation.pid == pid) {
             self.rotated(files, status);
             return true;
         }
@@ -188,6 +209,7 @@ impl Buffered {
     /// Everything that the writer took out of the ring is in the file or was counted, and the next writer goes on there.
     fn died(&mut self) {
         self.let_go();
+        self.asked = None;
         self.pidfd.close();
         self.life.died(sys::monotonic(), true);
     }
@@ -214,47 +236,66 @@ impl Buffered {
     /// Answers whether the ring is empty, or a writer cannot be started any more.
     fn drain_for_a_while(&mut self, ring: &LogRing, files: &mut Files, root: i32) -> bool {
         let until = sys::monotonic() + PATIENCE_S * 1_000_000_000;
-        while !ring.bytes.is_empty() && sys::monotonic() < until {
-            if !self.life.runs() {
-                if let Some((pid, ..)) = self.rotation {
-                    self.rotated(files, sys::wait_for(pid));
-                }
-                if !self.life.may_start(sys::monotonic()) || self.try_start(files, root).is_err() {
-                    return true;
-                }
+        while !ring.bytes.is_empty() {
+            let left = sys::seconds_until(until);
+            if left == 0 {
+                return false;
+            }
+            // While a child changes the names of the files, no writer begins.
+            let begins = !self.life.runs() && self.rotation.is_none();
+            if begins && (!self.life.may_start(sys::monotonic()) || self.try_start(files, root).is_err()) {
+                return true;
             }
             ring.bytes.ask();
             ring.wake();
-            match sys::any_of([self.socket.raw(), self.pidfd.raw()], PATIENCE_S) {
-                Ok([_, true]) => {
-                    if let Some(pid) = self.life.pid() {
-                        sys::wait_for(pid);
-                    }
+            let rotation = self.rotation.as_ref().map_or(-1, |rotation| rotation.pidfd.raw());
+            match sys::any_of([self.socket.raw(), self.pidfd.raw(), rotation], left) {
+                Ok([_, _, true]) => {
+                    let pid = self.rotation.as_ref().map(|rotation| rotation.pid);
+                    pid.into_iter().for_each(|pid| self.rotated(files, sys::wait_for(pid)));
+                }
+                Ok([_, true, _]) => {
+                    self.life.pid().into_iter().map(sys::wait_for).for_each(drop);
                     self.died();
                 }
-                Ok([true, _]) => self.request_ready(files),
+                Ok([true, ..]) => self.request_ready(files),
                 _ => {}
             }
         }
-        ring.bytes.is_empty()
+        true
     }
 
-    /// Records that still wait are lost: nobody is left to write them.
+    /// The container has ended for good: records that still wait are lost, because nobody is left to write them.
     pub fn give_up(&mut self) {
-        if let Some(ring) = self.ring.filter(|ring| !ring.bytes.is_empty()) {
-            ring.bytes.take_noted();
-            self.given_up = ring.bytes.records();
+        self.over = true;
+        let Some(ring) = self.ring.filter(|ring| !ring.bytes.is_empty()) else { return };
+        // A writer whose disk answers again would write records that are counted here.
+        self.end_writer();
+        ring.bytes.take_noted();
+        self.given_up = ring.bytes.records();
+    }
+
+    fn end_writer(&mut self) {
+        if let Some(pid) = self.life.pid() {
+            sys::kill_group(pid);
+            if sys::wait_for_at_most(pid, self.pidfd.raw(), FAREWELL_S).is_some() {
+                self.died();
+            }
         }
     }
 
     /// The monitor is about to end.
     pub fn end(&mut self, files: &mut Files) {
-        if let Some(pid) = self.life.pid() {
+        self.over = true;
+        self.end_writer();
+        self.asked = None;
+        let Some(rotation) = &self.rotation else { return };
+        let (pid, pidfd) = (rotation.pid, rotation.pidfd.raw());
+        // A child that answered ends at once.
+        let status = sys::wait_for_at_most(pid, pidfd, FAREWELL_S).or_else(|| {
             sys::kill_group(pid);
-            sys::wait_for(pid);
-        }
-        if let Some((pid, ..)) = self.rotation {
-            self.rotated(files, sys::wait_for(pid));
-        }
+            sys::wait_for_at_most(pid, pidfd, FAREWELL_S)
+        });
+        status.into_iter().for_each(|status| self.rotated(files, status));
     }
 }

@@ -590,6 +590,11 @@ pub fn any_of<const N: usize>(fds: [i32; N], seconds: i64) -> Result<[bool; N]> 
     }
 }
 
+/// The seconds to a time of [`monotonic`], begun ones too; 0 if it is past.
+pub fn seconds_until(time: i64) -> i64 {
+    (time - monotonic()).max(0).saturating_add(999_999_999) / 1_000_000_000
+}
+
 /// Ends the writing side of a connection.
 pub fn shut_write(fd: i32) {
     let _ = sys!(SHUTDOWN, fd, 1);
@@ -958,6 +963,18 @@ pub fn die_with_parent(parent: i32) -> Result<()> {
     const PR_SET_PDEATHSIG: usize = 1;
     prctl(PR_SET_PDEATHSIG, SIGKILL as usize)?;
     if parent_pid() == parent { Ok(()) } else { Err(ESRCH) }
+}
+
+/// Waits for one child, at most about so long: its wait status, if it ended. A child that waits for a disk does not
+/// end, also when it is killed.
+pub fn wait_for_at_most(pid: i32, pidfd: i32, seconds: i64) -> Option<i32> {
+    let until = monotonic() + seconds * 1_000_000_000;
+    while any_of([pidfd], seconds).is_err() {
+        if monotonic() >= until {
+            return None;
+        }
+    }
+    Some(wait_for(pid))
 }
 
 /// Waits for one child.
