@@ -15,10 +15,13 @@ use crate::rotate::Files;
 use crate::sys::{self, *};
 use crate::timers;
 use crate::walls::Wall;
-use crate::ways::Ways;
+use crate::ways::{PATIENCE_S, Ways};
 use crate::wire::*;
 use crate::worker::{self, Worker};
 use crate::worker_life::WorkerLife;
+
+/// More messages than a socket holds.
+const MOST_NOTICES: u32 = 1024;
 
 /// The launcher's hold of the worker.
 pub struct Link {
@@ -30,7 +33,7 @@ pub struct Link {
     pub inside: Inside,
     /// Records of the log that could not be written.
     pub lost: Lost,
-    /// The writer of the log, if the worker is not.
+    /// The writer of a log that holds nobody up.
     pub buffered: Buffered,
     pub life: WorkerLife,
     pub ways: Ways,
@@ -202,8 +205,9 @@ impl Link {
             self.start_for_order()?;
         }
         self.insist(message, fds)?;
+        let until = sys::monotonic() + PATIENCE_S * 1_000_000_000;
         loop {
-            let waiting = self.ways.wait(self.buffered.socket()).inspect_err(|_| self.end())?;
+            let waiting = self.ways.wait(self.buffered.socket(), until).inspect_err(|_| self.end())?;
             if waiting.of_writer {
                 self.buffered.request_ready(&mut self.files);
             }
@@ -275,7 +279,9 @@ impl Link {
         self.worker.sources.iter_mut().for_each(Fd::close);
         self.worker.stdin.close();
         if self.buffered.has_ring() {
-            while let Some(message) = self.ways.receive_request() {
+            // More does not wait in the socket: a worker that goes on sending holds nobody up.
+            for _ in 0..MOST_NOTICES {
+                let Some(message) = self.ways.receive_request() else { break };
                 self.grant(message);
             }
             self.buffered.drain(&mut self.files, self.worker.run_dir);

@@ -87,10 +87,14 @@ impl Ways {
         answer(self.requests[0].raw(), granted)
     }
 
-    /// Waits for an answer, a request, or a message of the log's writer, if it has a socket.
-    pub fn wait(&self, writer: i32) -> Result<Waiting> {
+    /// Waits for an answer, a request, or a message of the log's writer, if it has a socket; at most to this time.
+    pub fn wait(&self, writer: i32, until: i64) -> Result<Waiting> {
         loop {
-            match sys::any_of([self.orders[0].raw(), self.requests[0].raw(), writer], PATIENCE_S) {
+            let left = sys::seconds_until(until);
+            if left == 0 {
+                return Err(EAGAIN);
+            }
+            match sys::any_of([self.orders[0].raw(), self.requests[0].raw(), writer], left) {
                 Err(EINTR) => {}
                 ready => {
                     return ready.map(|[answer, request, of_writer]| Waiting { answer, request, of_writer });

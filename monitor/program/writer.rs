@@ -94,12 +94,15 @@ fn open(mut file: LogFile, files: &mut Files) -> Result<LogFile> {
 
 /// Writes whole records, each in the file that its place in the log says. Answers how many are lost.
 fn write(ring: &LogRing, file: &mut LogFile, mut records: &[u8]) -> u64 {
-    let mut lost = 0;
+    let (mut lost, mut refused) = (0, false);
     while !records.is_empty() {
-        if file.is_full(0) {
+        if file.is_full(0) && !refused {
             rotate(ring, file);
+            // One try for all of these records, because each costs a process.
+            refused = file.is_full(0);
         }
-        let (now, later) = records.split_at(until_full(file, records));
+        let now = if refused { records.len() } else { until_full(file, records) };
+        let (now, later) = records.split_at(now);
         let more = file.append(now);
         ring.bytes.took(now, file.size, more);
         lost += more;
