@@ -163,10 +163,13 @@ impl Buffered {
 
     /// Begins the next file in a child, which answers.
     fn rotate(&mut self, files: &mut Files, records: u64, size: u64) {
-        if self.rotation.is_some() {
+        if let Some(Rotation { pid, pidfd, .. }) = &self.rotation {
             // The child answered the request before, and ends now.
-            self.asked = Some((records, size));
-            return;
+            let Some(status) = sys::wait_for_at_most(*pid, pidfd.raw(), 0) else {
+                self.asked = Some((records, size));
+                return;
+            };
+            self.rotated(files, status);
         }
         match rotate::rotate_apart(files, records, size, self.socket.raw()) {
             Ok((pid, pidfd)) => self.rotation = Some(Rotation { pid, pidfd, records, size }),
@@ -270,32 +273,26 @@ impl Buffered {
         self.over = true;
         let Some(ring) = self.ring.filter(|ring| !ring.bytes.is_empty()) else { return };
         // A writer whose disk answers again would write records that are counted here.
-        self.end_writer();
+        let pid = self.life.pid();
+        if pid.is_some_and(|pid| sys::kill_and_wait(pid, self.pidfd.raw(), FAREWELL_S).is_some()) {
+            self.died();
+        }
         ring.bytes.take_noted();
         self.given_up = ring.bytes.records();
-    }
-
-    fn end_writer(&mut self) {
-        if let Some(pid) = self.life.pid() {
-            sys::kill_group(pid);
-            if sys::wait_for_at_most(pid, self.pidfd.raw(), FAREWELL_S).is_some() {
-                self.died();
-            }
-        }
     }
 
     /// The monitor is about to end.
     pub fn end(&mut self, files: &mut Files) {
         self.over = true;
-        self.end_writer();
+        if let Some(pid) = self.life.pid() {
+            let _ = sys::kill_and_wait(pid, self.pidfd.raw(), FAREWELL_S);
+        }
         self.asked = None;
         let Some(rotation) = &self.rotation else { return };
         let (pid, pidfd) = (rotation.pid, rotation.pidfd.raw());
         // A child that answered ends at once.
-        let status = sys::wait_for_at_most(pid, pidfd, FAREWELL_S).or_else(|| {
-            sys::kill_group(pid);
-            sys::wait_for_at_most(pid, pidfd, FAREWELL_S)
-        });
+        let ended = sys::wait_for_at_most(pid, pidfd, FAREWELL_S);
+        let status = ended.or_else(|| sys::kill_and_wait(pid, pidfd, FAREWELL_S));
         status.into_iter().for_each(|status| self.rotated(files, status));
     }
 }

@@ -340,8 +340,7 @@ impl Outputs {
         self.push(index);
     }
 
-    /// Tells the launcher how many records are lost. If the log holds nobody up, the
-    /// launcher may learn the number later: it finds it in the ring.
+    /// Tells the launcher how many records are lost. If the log holds nobody up, this is a hint: the number is in the ring.
     #[inline(never)]
     fn report_lost(&mut self, wait: bool) {
         let notice = Message { code: LOST, b: self.log.lost, ..Message::default() };

@@ -56,11 +56,6 @@ impl Files {
         Files { dir, name, cursor: b"\0", max_size, max_files, compress, mark, child: 0, again: false }
     }
 
-    /// The files' directory.
-    pub fn dir(&self) -> i32 {
-        self.dir
-    }
-
     /// Keeps each file until the delivery of it, which has this cursor (a name with its NUL).
     pub fn wait_for(&mut self, cursor: &'static [u8]) {
         self.cursor = cursor;
@@ -288,6 +283,11 @@ impl Files {
         sys::unlinkat(self.dir, &plain, 0)?;
         Ok(true)
     }
+}
+
+/// The directory of the files.
+pub fn directory(files: &Files) -> i32 {
+    files.dir
 }
 
 /// Opens the file that is being written, in place of a writer that died. `dir`: the directory's number in this process.

@@ -1,7 +1,7 @@
 //! The ring of a log, in memory that processes forked from this one share with it.
 
 use crate::lines::newlines;
-use crate::ring::{Memory, RESTING, Ring};
+use crate::ring::{Memory, RESTING, RESTS, Ring};
 use crate::sys::{self, *};
 use core::sync::atomic::AtomicU64;
 
@@ -18,7 +18,7 @@ impl LogRing {
     /// Puts whole records in; answers how many had no room.
     pub fn append(&self, records: &[u8]) -> u64 {
         let taken = self.bytes.put(records);
-        if self.bytes.take_rest() {
+        if self.bytes.take(RESTS) {
             self.wake();
         }
         newlines(&records[taken..])
@@ -26,7 +26,7 @@ impl LogRing {
 
     /// Wakes the writer, also where its wake-up is somebody else's who may have died meanwhile.
     pub fn wake(&self) {
-        self.bytes.take_rest();
+        self.bytes.take(RESTS);
         sys::wake_one(self.bytes.resting());
     }
 

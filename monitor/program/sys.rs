@@ -954,7 +954,7 @@ pub fn own_pid() -> i32 {
 }
 
 /// The process whose child this one is.
-pub fn parent_pid() -> i32 {
+fn parent_pid() -> i32 {
     sys!(GETPPID).unwrap_or(0) as i32
 }
 
@@ -1062,6 +1062,12 @@ pub unsafe fn zero_range(from: usize, to: usize) {
 pub fn kill_group(pid: i32) {
     let _ = sys!(KILL, -(pid as isize), SIGKILL);
     let _ = sys!(KILL, pid, SIGKILL);
+}
+
+/// Kills a child and waits for it, as [`wait_for_at_most`].
+pub fn kill_and_wait(pid: i32, pidfd: i32, seconds: i64) -> Option<i32> {
+    kill_group(pid);
+    wait_for_at_most(pid, pidfd, seconds)
 }
 
 /// Reads a file's beginning, as one of /proc.

@@ -9,6 +9,7 @@ use crate::launcher::Launcher;
 use crate::lines::find_newline;
 use crate::logfile::LogFile;
 use crate::message::{LOST, Message, WRITTEN};
+use crate::ring::ASKED;
 use crate::rotate::{self, Files};
 use crate::shared::LogRing;
 use crate::sys::{self, *};
@@ -58,7 +59,7 @@ pub fn run(begins: Begins<'_>) -> ! {
             }
             continue;
         }
-        if ring.bytes.take_asked() {
+        if ring.bytes.take(ASKED) {
             launcher.notify(Message { code: WRITTEN, ..Message::default() });
         }
         if ring.bytes.rest() {
@@ -73,7 +74,7 @@ fn leave(begins: &Begins<'_>) -> Result<()> {
     const PR_SET_NAME: usize = 15;
     let _ = sys::prctl(PR_SET_NAME, c"coracle-log".as_ptr() as usize);
     sys::die_with_parent(begins.launcher)?;
-    let file = if begins.file.fd >= 0 { begins.file.fd } else { begins.files.dir() };
+    let file = if begins.file.fd >= 0 { begins.file.fd } else { rotate::directory(begins.files) };
     for (from, to) in [(begins.socket, SOCKET), (file, FILE), (begins.root, ROOT)] {
         sys::dup_to(from, to)?;
     }

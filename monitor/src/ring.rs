@@ -24,11 +24,11 @@ const PUT_RECORDS: usize = 4;
 /// Records that were ever taken out.
 const TAKEN_RECORDS: usize = 5;
 /// Not 0: the writer waits to be woken.
-const RESTS: usize = 6;
-/// What the writer sets that number to.
+pub const RESTS: usize = 6;
+/// The writer's number while it waits.
 pub const RESTING: u64 = 1;
 /// Not 0: the launcher waits until the ring is empty.
-const ASKED: usize = 7;
+pub const ASKED: usize = 7;
 /// Records that had no room. The worker alone raises this number.
 const DROPPED: usize = 8;
 /// Records that were taken out and could not be written. The writer alone raises this number.
@@ -81,10 +81,6 @@ impl<M: Memory> Ring<M> {
         self.numbers[number].store(value, SeqCst);
     }
 
-    fn add(&self, number: usize, more: u64) {
-        self.set(number, self.get(number).wrapping_add(more));
-    }
-
     /// Bytes that wait to be taken out. The other process may be lying.
     fn waiting(&self) -> u64 {
         self.get(PUT).wrapping_sub(self.get(TAKEN)).min(self.memory.room() as u64)
@@ -102,6 +98,12 @@ impl<M: Memory> Ring<M> {
     /// Records that had no room, or could not be written.
     pub fn lost(&self) -> u64 {
         self.get(DROPPED).saturating_add(self.get(LOST))
+    }
+
+    /// Whether a process waits for something: with [`RESTS`] the writer to be woken, with [`ASKED`] the launcher to hear that
+    /// the ring is empty. If so, the caller has to do it.
+    pub fn take(&self, number: usize) -> bool {
+        self.get(number) != 0 && self.numbers[number].swap(0, SeqCst) != 0
     }
 
     /// Bytes that were ever taken out, by which a waiting process sees progress.
@@ -122,13 +124,14 @@ impl<M: Memory> Ring<M> {
             self.begin_anew(put);
         }
         let length = self.fitting(records, waiting, count);
-        let (first, second) = records[..length].split_at(self.until_end(put).min(length));
-        self.memory.write(self.index(put), first);
+        let (at, until_end) = self.place(put);
+        let (first, second) = records[..length].split_at(until_end.min(length));
+        self.memory.write(at, first);
         self.memory.write(0, second);
-        self.add(PUT_RECORDS, newlines(&records[..length]));
+        self.set(PUT_RECORDS, self.get(PUT_RECORDS).wrapping_add(newlines(&records[..length])));
         self.set(PUT, put.wrapping_add(length as u64));
         if length < records.len() {
-            self.add(DROPPED, newlines(&records[length..]));
+            self.set(DROPPED, self.get(DROPPED).saturating_add(newlines(&records[length..])));
         }
         length
     }
@@ -166,19 +169,15 @@ impl<M: Memory> Ring<M> {
         }
     }
 
-    /// Whether the writer waits to be woken. If so, the caller has to wake the writer.
-    pub fn take_rest(&self) -> bool {
-        self.get(RESTS) != 0 && self.numbers[RESTS].swap(0, SeqCst) != 0
-    }
-
     // The writer's side.
 
     /// Copies whole records that wait; answers how many bytes.
     pub fn peek(&self, to: &mut [u8]) -> usize {
         let (taken, waiting) = (self.get(TAKEN), self.waiting());
         let length = to.len().min(waiting as usize);
-        let (first, second) = to[..length].split_at_mut(self.until_end(taken).min(length));
-        self.memory.read(self.index(taken), first);
+        let (at, until_end) = self.place(taken);
+        let (first, second) = to[..length].split_at_mut(until_end.min(length));
+        self.memory.read(at, first);
         self.memory.read(0, second);
         to[..length].iter().rposition(|&byte| byte == b'\n').map_or(length, |at| at + 1)
     }
@@ -241,11 +240,6 @@ impl<M: Memory> Ring<M> {
         false
     }
 
-    /// Whether the launcher asked to hear that the ring is empty.
-    pub fn take_asked(&self) -> bool {
-        self.get(ASKED) != 0 && self.numbers[ASKED].swap(0, SeqCst) != 0
-    }
-
     // The launcher's side.
 
     /// Asks the writer to tell when the ring is empty. The writer has to be woken then.
@@ -253,12 +247,10 @@ impl<M: Memory> Ring<M> {
         self.set(ASKED, 1);
     }
 
-    fn index(&self, place: u64) -> usize {
-        (place.wrapping_sub(self.get(ORIGIN)) % self.memory.room() as u64) as usize
-    }
-
-    fn until_end(&self, place: u64) -> usize {
-        self.memory.room() - self.index(place)
+    /// Where a byte is in the memory, and how many bytes the memory has from there.
+    fn place(&self, byte: u64) -> (usize, usize) {
+        let at = (byte.wrapping_sub(self.get(ORIGIN)) % self.memory.room() as u64) as usize;
+        (at, self.memory.room() - at)
     }
 }
 
@@ -368,11 +360,11 @@ mod tests {
         assert_eq!(ring.put(b"12345\n789\n"), 10);
         assert_eq!(take(&ring, 7, &mut file), 6);
         assert_eq!(ring.put(b"abcdef\n"), 7);
-        assert_eq!(ring.index(ring.get(PUT)), 5, "behind its end");
+        assert_eq!(ring.place(ring.get(PUT)).0, 5, "behind its end");
         while take(&ring, 99, &mut file) > 0 {}
         assert_eq!(file, b"12345\n789\nabcdef\n");
         assert_eq!(ring.put(b"new\n"), 4);
-        assert_eq!(ring.index(ring.get(PUT)), 4);
+        assert_eq!(ring.place(ring.get(PUT)).0, 4);
     }
 
     #[test]
@@ -459,7 +451,7 @@ mod tests {
     fn the_count_of_a_worker_that_was_killed_is_right_again_when_the_ring_is_empty() {
         let ring = ring(99, 99);
         // Counted, and not put in.
-        ring.add(PUT_RECORDS, 3);
+        ring.set(PUT_RECORDS, 3);
         assert_eq!((ring.put(b"one\n"), ring.records()), (4, 1));
     }
 
@@ -482,14 +474,14 @@ mod tests {
     #[test]
     fn a_writer_rests_while_nothing_waits_and_is_woken_once() {
         let ring = ring(99, 99);
-        assert!(!ring.take_rest() && ring.rest());
+        assert!(!ring.take(RESTS) && ring.rest());
         ring.put(b"one\n");
-        assert!(ring.take_rest() && !ring.take_rest() && !ring.rest());
-        assert!(!ring.take_asked());
+        assert!(ring.take(RESTS) && !ring.take(RESTS) && !ring.rest());
+        assert!(!ring.take(ASKED));
         take(&ring, 99, &mut Vec::new());
         ring.ask();
         assert!(!ring.rest(), "the launcher waits for an answer");
-        assert!(ring.take_asked() && !ring.take_asked() && ring.rest());
+        assert!(ring.take(ASKED) && !ring.take(ASKED) && ring.rest());
     }
 
     #[test]
