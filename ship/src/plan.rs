@@ -170,8 +170,8 @@ pub fn check_spool(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads the files that the options of a driver name, and asks the receiver if an option says so. Errors: a file is missing, no regular
-/// file, or too long; the receiver is none.
+/// Reads the files that the options of a driver name, and asks the receiver if an option says so. Errors: a file is missing, not a
+/// regular one, or too long; the receiver does not answer as one.
 pub fn check_files(kind: &str, options: &Options, proxies: &Proxies) -> Result<(), Error> {
     let driver = Driver::parse(kind, options)?;
     let to = driver.destination();

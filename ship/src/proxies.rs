@@ -22,7 +22,7 @@ impl fmt::Debug for Proxies {
 }
 
 impl Proxies {
-    /// Those of this program's environment.
+    /// The proxies of this program's environment.
     #[cfg(feature = "program")]
     pub(crate) fn of_environment() -> Proxies {
         let word = |name| std::env::var(name).unwrap_or_default();

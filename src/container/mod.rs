@@ -99,7 +99,7 @@ use register::Register;
 use removal::Removals;
 use remove::Remover;
 pub(crate) use remove::forget_row;
-use shipping::Shipping;
+pub(crate) use shipping::Shipping;
 #[cfg(feature = "bundle")]
 pub(crate) use spec::rlimit;
 use start::Starter;

@@ -18,7 +18,7 @@ use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The variables of this program that the delivery reads: the host's own time zone, authorities and resolver, and the keys and
@@ -38,7 +38,7 @@ pub(crate) struct Shipping {
 /// The parts that the guard's thread needs.
 struct Parts {
     places: Arc<Places>,
-    /// Those that this open decided.
+    /// The proxies that this open decided.
     proxies: Proxies,
     guard: Guard,
 }
@@ -65,6 +65,10 @@ impl Shipping {
     /// The proxies through which receivers are reached.
     pub(crate) fn proxies(&self) -> &Proxies {
         &self.parts.proxies
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        self.parts.places.root()
     }
 
     /// The file by whose lock the shippers of a root know of each other.

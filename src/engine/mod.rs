@@ -146,10 +146,7 @@ impl Engine {
         let containers = Arc::new(containers);
         let parts = (db, images.clone(), volumes.clone(), journal.clone());
         let managed = open_plugins(parts, plugin_places, &containers, (options.restart_containers, wanted))?;
-        let ship = || {
-            let (places, shipping) = (&containers.places, &containers.shipping);
-            shipper::Shipper::start(places.root().to_owned(), shipping.lock_path(), shipping.proxies().clone())
-        };
+        let ship = || shipper::Shipper::start(&containers.shipping);
         let _shipper = (options.ship_logs == ShipLogs::Thread).then(ship).transpose()?;
         containers.shipping.resume();
         note_since(LogLevel::Info, "store", None, began, || format!("open {}: done", options.root.display()));

@@ -99,7 +99,7 @@ impl Url {
         self.port().unwrap_or(if self.https { "443" } else { "80" })
     }
 
-    /// The port, also where the address names none. 0: the text is no number.
+    /// The port, also where the address names none. 0: the text is not a number.
     pub(crate) fn port_or_usual(&self) -> u16 {
         self.port_text().parse().unwrap_or(0)
     }

@@ -22,7 +22,7 @@ fn failed(errno: i32) -> Problem {
     Problem::Failed(Fault::Proxy, errno)
 }
 
-/// A problem on the way to the proxy is none of the receiver's.
+/// A problem on the way to the proxy, which does not speak against the receiver.
 fn of_proxy(problem: Problem) -> Problem {
     match problem {
         Problem::Failed(Fault::Resolve, errno) => Problem::Failed(Fault::ProxyName, errno),
