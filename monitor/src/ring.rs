@@ -475,6 +475,7 @@ mod tests {
     fn a_writer_rests_while_nothing_waits_and_is_woken_once() {
         let ring = ring(99, 99);
         assert!(!ring.take(RESTS) && ring.rest());
+        assert_eq!(ring.resting().load(SeqCst), RESTING);
         ring.put(b"one\n");
         assert!(ring.take(RESTS) && !ring.take(RESTS) && !ring.rest());
         assert!(!ring.take(ASKED));
