@@ -157,6 +157,7 @@ coracle_status coracle_plugin_remove(coracle *c, const char *name, uint64_t flag
 coracle_status coracle_plugin_set(coracle *c, const char *name, const char *changes_json, coracle_error **err);
 coracle_status coracle_plugin_upgrade(coracle *c, const char *name, const char *body_json, coracle_op *op, coracle_error **err);
 coracle_status coracle_image_pull(coracle *c, const char *ref, const char *auth_json, coracle_op *op, char **out_id, coracle_error **err);
+coracle_status coracle_image_pull_platform(coracle *c, const char *ref, const char *platform, const char *auth_json, coracle_op *op, char **out_id, coracle_error **err);
 coracle_status coracle_image_push(coracle *c, const char *ref, const char *auth_json, coracle_op *op, char **out_json, coracle_error **err);
 coracle_status coracle_registry_inspect(coracle *c, const char *ref, const char *auth_json, coracle_op *op, char **out_json, coracle_error **err);
 coracle_status coracle_image_search(coracle *c, const char *query_json, const char *auth_json, coracle_op *op, char **out_json, coracle_error **err);

@@ -1770,6 +1770,27 @@ coracle_status coracle_image_pull(coracle *c,
                                   coracle_error **err);
 
 /**
+ * Pulls the image of a platform from its registry, where the name is that of a list of images.
+ *
+ * platform: "os[/architecture[/variant]]" or an architecture, such as "linux/arm64", "arm/v7", or the JSON document of a platform; NULL: this
+ * machine's. If the list has no image of exactly this variant, the best earlier one is taken. An image of another platform is
+ * stored like any other; its containers run only if the kernel can (binfmt_misc). The rest is as for coracle_image_pull.
+ *
+ * Schemas: auth_json credentials.
+ *
+ * Errors: as coracle_image_pull; EINVALID (platform), ENOT_FOUND (the list has no image of this platform).
+ *
+ * Threads: any; the callbacks come on the calling thread. Blocks: until the image is here, or op ends the call. Since: 0.1.
+ */
+coracle_status coracle_image_pull_platform(coracle *c,
+                                           const char *ref,
+                                           const char *platform,
+                                           const char *auth_json,
+                                           coracle_op *op,
+                                           char **out_id,
+                                           coracle_error **err);
+
+/**
  * Pushes an image to the registry that its name says.
  *
  * ref: repository[:tag]; the tag is "latest" where none is given. auth_json: as for coracle_image_pull. *out_json: an

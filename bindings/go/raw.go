@@ -1073,6 +1073,22 @@ func rawImagePull(c *C.coracle, ref text, authJson text, op *C.coracle_op) (stat
 	return int64(got), takeText(outIdC), failure(int64(got), failed)
 }
 
+func rawImagePullPlatform(c *C.coracle, ref text, platform text, authJson text, op *C.coracle_op) (status int64, out1 string, problem error) {
+	if problem = whole(ref, platform, authJson); problem != nil {
+		return
+	}
+	refC := ref.c()
+	defer C.free(unsafe.Pointer(refC))
+	platformC := platform.c()
+	defer C.free(unsafe.Pointer(platformC))
+	authJsonC := authJson.c()
+	defer C.free(unsafe.Pointer(authJsonC))
+	var outIdC *C.char
+	var failed *C.coracle_error
+	got := C.coracle_image_pull_platform(c, refC, platformC, authJsonC, op, &outIdC, &failed)
+	return int64(got), takeText(outIdC), failure(int64(got), failed)
+}
+
 func rawImagePush(c *C.coracle, ref text, authJson text, op *C.coracle_op) (status int64, out1 string, problem error) {
 	if problem = whole(ref, authJson); problem != nil {
 		return

@@ -5,11 +5,11 @@ use crate::arg;
 use crate::call::call;
 use crate::failure::{Failure, Outcome};
 use crate::query::Query;
-use crate::root::Access;
+use crate::root::{Access, Root};
 use crate::types::*;
 use crate::using::Using;
 use crate::work::{Work, work};
-use engine::model::{PullImage, PushImage, RegistryAuth, SearchImages};
+use engine::model::{ImagePlatform, PullImage, PushImage, RegistryAuth, SearchImages};
 use libc::c_char;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -37,17 +37,33 @@ pub unsafe extern "C" fn coracle_image_pull(
     out_id: *mut *mut c_char,
     err: *mut *mut coracle_error,
 ) -> coracle_status {
+    call(c, Access::Change, op, Outs::none().id(out_id), err, &mut |root| pull(root, r#ref, None, auth_json))
+}
+
+/// Pulls the image of a platform from its registry, where the name is that of a list of images.
+///
+/// platform: "os[/architecture[/variant]]" or an architecture, such as "linux/arm64", "arm/v7", or the JSON document of a platform; NULL: this
+/// machine's. If the list has no image of exactly this variant, the best earlier one is taken. An image of another platform is
+/// stored like any other; its containers run only if the kernel can (binfmt_misc). The rest is as for coracle_image_pull.
+///
+/// Schemas: auth_json credentials.
+///
+/// Errors: as coracle_image_pull; EINVALID (platform), ENOT_FOUND (the list has no image of this platform).
+///
+/// Threads: any; the callbacks come on the calling thread. Blocks: until the image is here, or op ends the call. Since: 0.1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_image_pull_platform(
+    c: *mut coracle,
+    r#ref: *const c_char,
+    platform: *const c_char,
+    auth_json: *const c_char,
+    op: *mut coracle_op,
+    out_id: *mut *mut c_char,
+    err: *mut *mut coracle_error,
+) -> coracle_status {
     call(c, Access::Change, op, Outs::none().id(out_id), err, &mut |root| {
-        let (name, tag) = named(arg::text(r#ref, "ref")?);
-        let request = PullImage { name, tag, auth: auth(auth_json, root.lenient())?, platform: None };
-        let engine = root.engine().clone();
-        let pull = move |using: &Using| {
-            let result = engine.image_pull(&request, &mut |record| using.progress(&record), using.op());
-            let names = using.done(result)?;
-            let name = names.first().map_or(request.name.as_str(), String::as_str);
-            Answer::id(&engine.image_inspect(name)?.id)
-        };
-        work(pull).map(Work::long)
+        let platform = arg::optional_text(platform, "platform")?.map(str::parse).transpose()?;
+        pull(root, r#ref, platform, auth_json)
     })
 }
 
@@ -178,6 +194,20 @@ pub unsafe extern "C" fn coracle_registry_auth(
         let check = move |using: &Using| Answer::document(&using.done(engine.registry_auth(&auth, using.op()))?);
         work(check).map(Work::long)
     })
+}
+
+/// The work of a pull.
+fn pull(root: &Root, r#ref: *const c_char, platform: Option<ImagePlatform>, auth_json: *const c_char) -> Outcome<Work> {
+    let (name, tag) = named(arg::text(r#ref, "ref")?);
+    let request = PullImage { name, tag, auth: auth(auth_json, root.lenient())?, platform };
+    let engine = root.engine().clone();
+    let pull = move |using: &Using| {
+        let result = engine.image_pull(&request, &mut |record| using.progress(&record), using.op());
+        let names = using.done(result)?;
+        let name = names.first().map_or(request.name.as_str(), String::as_str);
+        Answer::id(&engine.image_inspect(name)?.id)
+    };
+    work(pull).map(Work::long)
 }
 
 /// The name, and the tag that goes with it where it has neither tag nor digest.

@@ -98,6 +98,7 @@ static struct {
   __typeof__(coracle_plugin_set) *plugin_set;
   __typeof__(coracle_plugin_upgrade) *plugin_upgrade;
   __typeof__(coracle_image_pull) *image_pull;
+  __typeof__(coracle_image_pull_platform) *image_pull_platform;
   __typeof__(coracle_image_push) *image_push;
   __typeof__(coracle_registry_inspect) *registry_inspect;
   __typeof__(coracle_image_search) *image_search;
@@ -233,6 +234,7 @@ static const char *const raw_symbols[] = {
   "coracle_plugin_set",
   "coracle_plugin_upgrade",
   "coracle_image_pull",
+  "coracle_image_pull_platform",
   "coracle_image_push",
   "coracle_registry_inspect",
   "coracle_image_search",
@@ -512,6 +514,9 @@ static void raw_plugin_upgrade(struct call *c) {
 static void raw_image_pull(struct call *c) {
   c->status = api.image_pull(c->in[0].handle, c->in[1].text, c->in[2].text, c->op, &c->out[0].text, &c->error);
 }
+static void raw_image_pull_platform(struct call *c) {
+  c->status = api.image_pull_platform(c->in[0].handle, c->in[1].text, c->in[2].text, c->in[3].text, c->op, &c->out[0].text, &c->error);
+}
 static void raw_image_push(struct call *c) {
   c->status = api.image_push(c->in[0].handle, c->in[1].text, c->in[2].text, c->op, &c->out[0].text, &c->error);
 }
@@ -686,6 +691,7 @@ static const struct raw raws[] = {
   {"pluginSet", "Ett", "", false, raw_plugin_set},
   {"pluginUpgrade", "Ett", "", true, raw_plugin_upgrade},
   {"imagePull", "Ett", "s", true, raw_image_pull},
+  {"imagePullPlatform", "Ettt", "s", true, raw_image_pull_platform},
   {"imagePush", "Ett", "s", true, raw_image_push},
   {"registryInspect", "Ett", "s", true, raw_registry_inspect},
   {"imageSearch", "Ett", "s", true, raw_image_search},

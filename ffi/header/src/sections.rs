@@ -248,6 +248,7 @@ pub const SECTIONS: &[Section] = &[
         about: "Images from and to a registry. A library without TLS answers CORACLE_EUNSUPPORTED here.",
         items: &[
             "coracle_image_pull",
+            "coracle_image_pull_platform",
             "coracle_image_push",
             "coracle_image_search",
             "coracle_registry_inspect",

@@ -100,6 +100,7 @@ interface Calls {
     int coracle_plugin_set(long c, long name, long changesJson, long err);
     int coracle_plugin_upgrade(long c, long name, long bodyJson, long op, long err);
     int coracle_image_pull(long c, long ref, long authJson, long op, long outId, long err);
+    int coracle_image_pull_platform(long c, long ref, long platform, long authJson, long op, long outId, long err);
     int coracle_image_push(long c, long ref, long authJson, long op, long outJson, long err);
     int coracle_registry_inspect(long c, long ref, long authJson, long op, long outJson, long err);
     int coracle_image_search(long c, long queryJson, long authJson, long op, long outJson, long err);

@@ -302,6 +302,9 @@ final class JnaCalls implements Calls {
     public native int coracle_image_pull(long c, long ref, long authJson, long op, long outId, long err);
 
     @Override
+    public native int coracle_image_pull_platform(long c, long ref, long platform, long authJson, long op, long outId, long err);
+
+    @Override
     public native int coracle_image_push(long c, long ref, long authJson, long op, long outJson, long err);
 
     @Override

@@ -385,6 +385,10 @@ final class Raw {
         return call.answered(call.calls.coracle_image_pull(call.of(c), call.text(ref), call.text(authJson), call.op(), call.outId(), call.error()));
     }
 
+    static long imagePullPlatform(Call call, Handle c, String ref, String platform, String authJson) {
+        return call.answered(call.calls.coracle_image_pull_platform(call.of(c), call.text(ref), call.text(platform), call.text(authJson), call.op(), call.outId(), call.error()));
+    }
+
     static long imagePush(Call call, Handle c, String ref, String authJson) {
         return call.answered(call.calls.coracle_image_push(call.of(c), call.text(ref), call.text(authJson), call.op(), call.outJson(), call.error()));
     }

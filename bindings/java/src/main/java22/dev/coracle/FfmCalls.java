@@ -6,7 +6,7 @@ import java.lang.foreign.SymbolLookup;
 /** The functions of the library by java.lang.foreign. Each is linked at its first call. */
 final class FfmCalls extends FfmLinks implements Calls {
     FfmCalls(SymbolLookup library) {
-        super(library, 132);
+        super(library, 133);
     }
 
     @Override
@@ -883,9 +883,18 @@ final class FfmCalls extends FfmLinks implements Calls {
     }
 
     @Override
+    public int coracle_image_pull_platform(long c, long ref, long platform, long authJson, long op, long outId, long err) {
+        try {
+            return (int) link(97, "coracle_image_pull_platform", "ijjjjjjj").invokeExact(c, ref, platform, authJson, op, outId, err);
+        } catch (Throwable thrown) {
+            throw failed(thrown);
+        }
+    }
+
+    @Override
     public int coracle_image_push(long c, long ref, long authJson, long op, long outJson, long err) {
         try {
-            return (int) link(97, "coracle_image_push", "ijjjjjj").invokeExact(c, ref, authJson, op, outJson, err);
+            return (int) link(98, "coracle_image_push", "ijjjjjj").invokeExact(c, ref, authJson, op, outJson, err);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -894,7 +903,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public int coracle_registry_inspect(long c, long ref, long authJson, long op, long outJson, long err) {
         try {
-            return (int) link(98, "coracle_registry_inspect", "ijjjjjj").invokeExact(c, ref, authJson, op, outJson, err);
+            return (int) link(99, "coracle_registry_inspect", "ijjjjjj").invokeExact(c, ref, authJson, op, outJson, err);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -903,7 +912,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public int coracle_image_search(long c, long queryJson, long authJson, long op, long outJson, long err) {
         try {
-            return (int) link(99, "coracle_image_search", "ijjjjjj").invokeExact(c, queryJson, authJson, op, outJson, err);
+            return (int) link(100, "coracle_image_search", "ijjjjjj").invokeExact(c, queryJson, authJson, op, outJson, err);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -912,7 +921,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public int coracle_registry_auth(long c, long authJson, long op, long outJson, long err) {
         try {
-            return (int) link(100, "coracle_registry_auth", "ijjjjj").invokeExact(c, authJson, op, outJson, err);
+            return (int) link(101, "coracle_registry_auth", "ijjjjj").invokeExact(c, authJson, op, outJson, err);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -921,7 +930,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public int coracle_host_report(long root, long opt, long outJson, long err) {
         try {
-            return (int) link(101, "coracle_host_report", "ijjjj").invokeExact(root, opt, outJson, err);
+            return (int) link(102, "coracle_host_report", "ijjjj").invokeExact(root, opt, outJson, err);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -930,7 +939,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public int coracle_open(long root, long opt, long out, long err) {
         try {
-            return (int) link(102, "coracle_open", "ijjjj").invokeExact(root, opt, out, err);
+            return (int) link(103, "coracle_open", "ijjjj").invokeExact(root, opt, out, err);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -939,7 +948,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public long coracle_ref(long c) {
         try {
-            return (long) link(103, "coracle_ref", "jj").invokeExact(c);
+            return (long) link(104, "coracle_ref", "jj").invokeExact(c);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -948,7 +957,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public void coracle_close(long c) {
         try {
-            link(104, "coracle_close", "vj").invokeExact(c);
+            link(105, "coracle_close", "vj").invokeExact(c);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -957,7 +966,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public int coracle_http_serve(long c, long optionsJson, long fds, long fdCount, long out, long err) {
         try {
-            return (int) link(105, "coracle_http_serve", "ijjjjjj").invokeExact(c, optionsJson, fds, fdCount, out, err);
+            return (int) link(106, "coracle_http_serve", "ijjjjjj").invokeExact(c, optionsJson, fds, fdCount, out, err);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -966,7 +975,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public int coracle_http_server_addresses(long s, long outJson, long err) {
         try {
-            return (int) link(106, "coracle_http_server_addresses", "ijjj").invokeExact(s, outJson, err);
+            return (int) link(107, "coracle_http_server_addresses", "ijjj").invokeExact(s, outJson, err);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -975,7 +984,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public int coracle_http_server_shutdown(long s, long graceMs, long op, long err) {
         try {
-            return (int) link(107, "coracle_http_server_shutdown", "ijjjj").invokeExact(s, graceMs, op, err);
+            return (int) link(108, "coracle_http_server_shutdown", "ijjjj").invokeExact(s, graceMs, op, err);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -984,7 +993,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public void coracle_http_server_free(long s) {
         try {
-            link(108, "coracle_http_server_free", "vj").invokeExact(s);
+            link(109, "coracle_http_server_free", "vj").invokeExact(s);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -993,7 +1002,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public int coracle_session_fd(long s, int channel) {
         try {
-            return (int) link(109, "coracle_session_fd", "iji").invokeExact(s, channel);
+            return (int) link(110, "coracle_session_fd", "iji").invokeExact(s, channel);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -1002,7 +1011,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public int coracle_session_take_fd(long s, int channel) {
         try {
-            return (int) link(110, "coracle_session_take_fd", "iji").invokeExact(s, channel);
+            return (int) link(111, "coracle_session_take_fd", "iji").invokeExact(s, channel);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -1011,7 +1020,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public long coracle_session_read(long s, long buf, long len, long op, long outChannel, long err) {
         try {
-            return (long) link(111, "coracle_session_read", "jjjjjjj").invokeExact(s, buf, len, op, outChannel, err);
+            return (long) link(112, "coracle_session_read", "jjjjjjj").invokeExact(s, buf, len, op, outChannel, err);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -1020,7 +1029,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public long coracle_session_write(long s, long buf, long len, long op, long err) {
         try {
-            return (long) link(112, "coracle_session_write", "jjjjjj").invokeExact(s, buf, len, op, err);
+            return (long) link(113, "coracle_session_write", "jjjjjj").invokeExact(s, buf, len, op, err);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -1029,7 +1038,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public int coracle_session_close_stdin(long s, long err) {
         try {
-            return (int) link(113, "coracle_session_close_stdin", "ijj").invokeExact(s, err);
+            return (int) link(114, "coracle_session_close_stdin", "ijj").invokeExact(s, err);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -1038,7 +1047,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public int coracle_session_resize(long s, short rows, short cols, long err) {
         try {
-            return (int) link(114, "coracle_session_resize", "ijssj").invokeExact(s, rows, cols, err);
+            return (int) link(115, "coracle_session_resize", "ijssj").invokeExact(s, rows, cols, err);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -1047,7 +1056,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public int coracle_session_wait(long s, long op, long outCode, long err) {
         try {
-            return (int) link(115, "coracle_session_wait", "ijjjj").invokeExact(s, op, outCode, err);
+            return (int) link(116, "coracle_session_wait", "ijjjj").invokeExact(s, op, outCode, err);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -1056,7 +1065,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public void coracle_session_free(long s) {
         try {
-            link(116, "coracle_session_free", "vj").invokeExact(s);
+            link(117, "coracle_session_free", "vj").invokeExact(s);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -1065,7 +1074,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public long coracle_read_fd(long user, long buf, long len) {
         try {
-            return (long) link(117, "coracle_read_fd", "jjjj").invokeExact(user, buf, len);
+            return (long) link(118, "coracle_read_fd", "jjjj").invokeExact(user, buf, len);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -1074,7 +1083,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public int coracle_stream_fd(long s) {
         try {
-            return (int) link(118, "coracle_stream_fd", "ij").invokeExact(s);
+            return (int) link(119, "coracle_stream_fd", "ij").invokeExact(s);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -1083,7 +1092,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public long coracle_stream_read(long s, long buf, long len, long op, long err) {
         try {
-            return (long) link(119, "coracle_stream_read", "jjjjjj").invokeExact(s, buf, len, op, err);
+            return (long) link(120, "coracle_stream_read", "jjjjjj").invokeExact(s, buf, len, op, err);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -1092,7 +1101,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public int coracle_stream_next(long s, long op, long out, long err) {
         try {
-            return (int) link(120, "coracle_stream_next", "ijjjj").invokeExact(s, op, out, err);
+            return (int) link(121, "coracle_stream_next", "ijjjj").invokeExact(s, op, out, err);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -1101,7 +1110,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public long coracle_stream_lost(long s) {
         try {
-            return (long) link(121, "coracle_stream_lost", "jj").invokeExact(s);
+            return (long) link(122, "coracle_stream_lost", "jj").invokeExact(s);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -1110,7 +1119,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public void coracle_stream_free(long s) {
         try {
-            link(122, "coracle_stream_free", "vj").invokeExact(s);
+            link(123, "coracle_stream_free", "vj").invokeExact(s);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -1119,7 +1128,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public int coracle_engine_info(long c, long op, long outJson, long err) {
         try {
-            return (int) link(123, "coracle_engine_info", "ijjjj").invokeExact(c, op, outJson, err);
+            return (int) link(124, "coracle_engine_info", "ijjjj").invokeExact(c, op, outJson, err);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -1128,7 +1137,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public int coracle_engine_disk_usage(long c, long queryJson, long op, long outJson, long err) {
         try {
-            return (int) link(124, "coracle_engine_disk_usage", "ijjjjj").invokeExact(c, queryJson, op, outJson, err);
+            return (int) link(125, "coracle_engine_disk_usage", "ijjjjj").invokeExact(c, queryJson, op, outJson, err);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -1137,7 +1146,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public int coracle_engine_version(long c, long outJson, long err) {
         try {
-            return (int) link(125, "coracle_engine_version", "ijjj").invokeExact(c, outJson, err);
+            return (int) link(126, "coracle_engine_version", "ijjj").invokeExact(c, outJson, err);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -1146,7 +1155,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public int coracle_engine_reload(long c, long labelsJson, long settingsJson, long err) {
         try {
-            return (int) link(126, "coracle_engine_reload", "ijjjj").invokeExact(c, labelsJson, settingsJson, err);
+            return (int) link(127, "coracle_engine_reload", "ijjjj").invokeExact(c, labelsJson, settingsJson, err);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -1155,7 +1164,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public int coracle_volume_list(long c, long queryJson, long outJson, long err) {
         try {
-            return (int) link(127, "coracle_volume_list", "ijjjj").invokeExact(c, queryJson, outJson, err);
+            return (int) link(128, "coracle_volume_list", "ijjjj").invokeExact(c, queryJson, outJson, err);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -1164,7 +1173,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public int coracle_volume_create(long c, long bodyJson, long op, long outId, long outJson, long err) {
         try {
-            return (int) link(128, "coracle_volume_create", "ijjjjjj").invokeExact(c, bodyJson, op, outId, outJson, err);
+            return (int) link(129, "coracle_volume_create", "ijjjjjj").invokeExact(c, bodyJson, op, outId, outJson, err);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -1173,7 +1182,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public int coracle_volume_inspect(long c, long name, long outJson, long err) {
         try {
-            return (int) link(129, "coracle_volume_inspect", "ijjjj").invokeExact(c, name, outJson, err);
+            return (int) link(130, "coracle_volume_inspect", "ijjjj").invokeExact(c, name, outJson, err);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -1182,7 +1191,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public int coracle_volume_remove(long c, long name, long op, long err) {
         try {
-            return (int) link(130, "coracle_volume_remove", "ijjjj").invokeExact(c, name, op, err);
+            return (int) link(131, "coracle_volume_remove", "ijjjj").invokeExact(c, name, op, err);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
@@ -1191,7 +1200,7 @@ final class FfmCalls extends FfmLinks implements Calls {
     @Override
     public int coracle_volume_prune(long c, long filtersJson, long op, long outJson, long err) {
         try {
-            return (int) link(131, "coracle_volume_prune", "ijjjjj").invokeExact(c, filtersJson, op, outJson, err);
+            return (int) link(132, "coracle_volume_prune", "ijjjjj").invokeExact(c, filtersJson, op, outJson, err);
         } catch (Throwable thrown) {
             throw failed(thrown);
         }
