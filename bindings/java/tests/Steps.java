@@ -477,7 +477,7 @@ final class Steps {
             }
             return Map.of("bytes", Files.size(file));
         });
-        STEPS.put("image_pull", (run, engine, given) -> made(images(run, engine, given).pull(given.text("ref"))));
+        STEPS.put("image_pull", (run, engine, given) -> made(images(run, engine, given).pull(given.text("ref"), given.text("platform"), null)));
         STEPS.put("image_push", (run, engine, given) -> images(run, engine, given).push(given.text("ref")));
         STEPS.put("image_search", (run, engine, given) -> {
             Map<String, Object> more = new HashMap<>(given.map("query"));

@@ -399,6 +399,13 @@ function Engine:load(archive, how)
     return self:image_load({ tar = archive }, how).json
 end
 
+-- Pulls an image from its registry: its id. how: `platform`, such as "linux/arm64", chooses of a list of images (this machine's); `auth`.
+function Engine:pull(ref, how)
+    local platform, auth = how and how.platform, how and how.auth
+    if platform == nil then return self:image_pull({ ref = ref, auth = auth }, how).id end
+    return self:image_pull_platform({ ref = ref, platform = platform, auth = auth }, how).id
+end
+
 -- Builds an image of a directory; query: the parameters of POST /build. Its id.
 function Engine:build(directory, query, how)
     local fd = ffi.C.open(text(directory), 589824) -- O_RDONLY | O_DIRECTORY | O_CLOEXEC

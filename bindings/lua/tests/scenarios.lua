@@ -317,7 +317,6 @@ answering("container_wait", "code")
 answering("container_commit", "id")
 answering("exec_wait", "code")
 answering("exec_create", "id")
-answering("image_pull", "id")
 answering("network_create", "id")
 answering("plugin_pull", "id")
 for _, name in ipairs { "container_stop", "container_stop_with" } do
@@ -464,6 +463,11 @@ function steps.events_until(run, given)
 end
 
 function steps.image_remove(run, given) return run:on(given):image_remove({ ref = given.ref, flags = flags(given.force, given.no_prune) }).json end
+function steps.image_pull(run, given)
+    local how = run:how(given)
+    how.platform = given.platform
+    return { id = run:on(given):pull(given.ref, how) }
+end
 function steps.image_load(run, given) return run:on(given):load(source(given), run:how(given)) end
 function steps.image_save(run, given)
     local stream = run:on(given):image_save({ refs = { names = given.names, layout = given.layout } }).stream

@@ -1,7 +1,7 @@
 // Images: archives, registries, builds.
 'use strict';
 
-const {document, number, numbers, text} = require('./native.js');
+const {document, maybe, number, numbers, text} = require('./native.js');
 const {ARCHIVE, Directory, run, work} = require('./call.js');
 const {flags, optional, parsed, query} = require('./containers.js');
 const {Body} = require('./streams.js');
@@ -88,9 +88,11 @@ class Images {
     return this.#work('imageBuildDir', [document(which, 'query'), ARCHIVE], place, options, id);
   }
 
-  /** Pulls one image of a registry: its id. `auth` has credentials. */
-  pull(ref, {auth, ...options} = {}) {
-    return this.#work('imagePull', [text(ref, 'ref'), document(auth, 'auth')], undefined, options, id);
+  /** Pulls one image of a registry: its id. `auth` has credentials; `platform`, such as "linux/arm64", chooses of a list (this machine's). */
+  pull(ref, {auth, platform, ...options} = {}) {
+    const [image, chosen, credentials] = [text(ref, 'ref'), maybe(platform, 'platform'), document(auth, 'auth')];
+    if (chosen === null) return this.#work('imagePull', [image, credentials], undefined, options, id);
+    return this.#work('imagePullPlatform', [image, chosen, credentials], undefined, options, id);
   }
 
   /** Pushes an image: {Tag, Digest, Size}. */

@@ -181,7 +181,7 @@ export class Images {
   import(archive: Archive | null, options?: WorkOptions & {repo?: string; tag?: string; message?: string; changes?: string[]; url?: string}): Work<string>;
   build(archive: Archive | null, options?: WorkOptions & {query?: Document}): Work<string>;
   buildDir(directory: string, options?: WorkOptions & {query?: Document}): Work<string>;
-  pull(ref: string, options?: WorkOptions & {auth?: Auth}): Work<string>;
+  pull(ref: string, options?: WorkOptions & {auth?: Auth; platform?: string}): Work<string>;
   push(ref: string, options?: WorkOptions & {auth?: Auth}): Work<{Tag: string; Digest: string; Size: number}>;
   search(term: string, options?: Limits & {limit?: number; filters?: Filters; auth?: Auth}): Promise<Document[]>;
   inspectRemote(ref: string, options?: Limits & {auth?: Auth}): Promise<Document>;

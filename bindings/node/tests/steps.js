@@ -343,7 +343,7 @@ const images = {
     return {bytes: fs.statSync(given.file).size};
   },
   image_pull(engine, given, options) {
-    return made(engine.images.pull(given.ref, progress(this, given, options)));
+    return made(engine.images.pull(given.ref, {platform: given.platform, ...progress(this, given, options)}));
   },
   image_push(engine, given, options) {
     return engine.images.push(given.ref, progress(this, given, options));

@@ -540,6 +540,15 @@ final class Engine extends Handle
         return $this->image_load(['tar' => $archive], $timeout, $progress)->json;
     }
 
+    /** Pulls an image from its registry: its id. platform, such as "linux/arm64", chooses of a list of images; null: this machine's. */
+    public function pull(string $ref, ?string $platform = null, ?array $auth = null, ?float $timeout = null, ?callable $progress = null): string
+    {
+        $given = ['ref' => $ref, 'auth' => $auth === null ? null : (object) $auth];
+        return $platform === null
+            ? $this->image_pull($given, $timeout, $progress)->id
+            : $this->image_pull_platform([...$given, 'platform' => $platform], $timeout, $progress)->id;
+    }
+
     /** Builds an image of a directory; query: the parameters of POST /build. Its id. */
     public function build(string $directory, array $query = [], ?float $timeout = null, ?callable $progress = null): string
     {

@@ -275,6 +275,12 @@ final class Run
     /** Calls a function with its arguments and what the step says about deadline and progress. */
     private function call(stdClass $given, string $name, array $arguments): Coracle\Answer
     {
+        return $this->on($given)->$name(array_filter($arguments, fn ($value) => $value !== null), ...$this->how($given));
+    }
+
+    /** @return array{?float, ?callable} the deadline in seconds, and the function that gets records of progress */
+    private function how(stdClass $given): array
+    {
         $progress = null;
         if (isset($given->refuse)) {
             $progress = fn () => throw new Caller('refused');
@@ -284,8 +290,7 @@ final class Run
                 $this->values[$given->progress][] = $record;
             };
         }
-        $arguments = array_filter($arguments, fn ($value) => $value !== null);
-        return $this->on($given)->$name($arguments, isset($given->timeout_ms) ? $given->timeout_ms / 1000 : null, $progress);
+        return [isset($given->timeout_ms) ? $given->timeout_ms / 1000 : null, $progress];
     }
 
     private function late(stdClass $given): ?float
@@ -426,7 +431,7 @@ final class Run
             'container_stop', 'container_stop_with' => ['changed' => !$this->call($given, $given->do, $arguments)->unchanged()],
             'container_inspect' => $this->call($given, $given->do, ['id' => $given->id, 'with_size' => $given->size ?? false])->json,
             'container_wait', 'exec_wait' => ['code' => $this->call($given, $given->do, $arguments)->code],
-            'container_commit', 'exec_create', 'image_pull', 'network_create', 'plugin_pull' => ['id' => $this->call($given, $given->do, $arguments)->id],
+            'container_commit', 'exec_create', 'network_create', 'plugin_pull' => ['id' => $this->call($given, $given->do, $arguments)->id],
             'begin_wait' => $this->things[$given->as] = $this->on($given)->begin('container_wait', $arguments),
             'pending_result' => ['code' => $this->of($given)->result(LONG)->code],
             'container_pidfd' => ['ended' => Library::readable($this->things[$given->as ?? 'pidfd'] = $this->call($given, $given->do, $arguments)->fd, 0)],
@@ -457,6 +462,7 @@ final class Run
             'events_next' => $this->next($given),
             'events_until' => $this->until($given),
             'image_remove' => $this->call($given, $given->do, ['ref' => $given->ref, 'flags' => $flags])->json,
+            'image_pull' => ['id' => $this->on($given)->pull($given->ref, $given->platform ?? null, null, ...$this->how($given))],
             'image_load' => $this->call($given, $given->do, ['tar' => $this->source($given)])->json,
             'image_save' => $this->save($given),
             'image_import', 'image_build' => ['id' => $this->call($given, $given->do, ['query' => $given->query, 'tar' => $this->source($given)])->id],

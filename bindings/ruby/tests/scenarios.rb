@@ -472,7 +472,7 @@ class Run
     end
   end
 
-  def do_image_pull(given, how, told) = { "id" => call(given, how, "image_pull", { ref: given["ref"] }, &told).id }
+  def do_image_pull(given, how, told) = { "id" => on(given).pull(given["ref"], platform: given["platform"], **how, &told) }
   def do_volume_create(given, *) = on(given).call("volume_create", { body: given["body"] }).json
   def do_network_create(given, *) = { "id" => on(given).network_create(given["body"]) }
   def do_plugin_pull(given, how, told) = { "id" => call(given, how, "plugin_pull", { body: given["body"] }, &told).id }

@@ -61,6 +61,13 @@ module Coracle
       call("image_load", { tar: archive }, **how, &progress).json
     end
 
+    # Pulls an image from its registry: its id. platform, such as "linux/arm64", chooses of a list of images; without it: this machine's.
+    def pull(ref, platform: nil, auth: nil, **how, &progress)
+      return call("image_pull", { ref: ref, auth: auth }, **how, &progress).id unless platform
+
+      call("image_pull_platform", { ref: ref, platform: platform, auth: auth }, **how, &progress).id
+    end
+
     # Builds an image of a directory; query: the parameters of POST /build, so `t: ["name:tag"]`. Its id.
     def build(directory, query = {}, **how, &progress)
       Dir.open(directory) do |dir|

@@ -140,7 +140,15 @@ public final class Images extends Scoped<Images> {
 
     /** The same with credentials. */
     public String pull(String ref, Object auth) {
-        return id(call -> Raw.imagePull(call, engine, ref, Document.write(auth)));
+        return pull(ref, null, auth);
+    }
+
+    /** The same of a platform, such as "linux/arm64", where the name is that of a list of images; null: this machine's. */
+    public String pull(String ref, String platform, Object auth) {
+        if (platform == null) {
+            return id(call -> Raw.imagePull(call, engine, ref, Document.write(auth)));
+        }
+        return id(call -> Raw.imagePullPlatform(call, engine, ref, platform, Document.write(auth)));
     }
 
     /** Pushes an image to the registry that its name says: "Tag", "Digest", "Size". */
