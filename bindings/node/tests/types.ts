@@ -3,7 +3,9 @@ import * as coracle from '../lib/index.js';
 
 export async function program(): Promise<number> {
   const engine = await coracle.open('/root', {runDir: '/run', config: {durability: 'off'}});
-  const work: coracle.Work<string> = engine.images.pull('busybox', {signal: new AbortController().signal, onProgress: (record) => record.status});
+  const work: coracle.Work<string> = engine.images.pull('busybox', {
+    platform: 'linux/arm64', signal: new AbortController().signal, onProgress: (record) => record.status,
+  });
   for await (const record of work) record.stream?.trim();
   const id: string = await work;
   const box = await engine.containers.create({Image: id}, {name: 'box', timeout: 5});
