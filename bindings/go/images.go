@@ -239,6 +239,24 @@ func (s Images) Pull(ctx context.Context, ref string, auth *Auth, progress Progr
 	return id, err
 }
 
+// PullPlatform pulls the image of a platform, such as "linux/arm64", from its registry: its id. An empty platform is this machine's.
+func (s Images) PullPlatform(ctx context.Context, ref, platform string, auth *Auth, progress ProgressFunc) (string, error) {
+	if platform == "" {
+		return s.Pull(ctx, ref, auth, progress)
+	}
+	defer runtime.KeepAlive(s.engine)
+	credentials, err := auth.document()
+	if err != nil {
+		return "", err
+	}
+	var id string
+	err = during(ctx, progress, func(op *C.coracle_op) (err error) {
+		_, id, err = rawImagePullPlatform(s.engine.pointer, given(ref), given(platform), credentials, op)
+		return err
+	})
+	return id, err
+}
+
 // Pushed is the manifest that a registry has now.
 type Pushed struct {
 	Tag, Digest string

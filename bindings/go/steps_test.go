@@ -535,7 +535,7 @@ func (r *run) image(ctx context.Context, e *Engine, name string, given step) (an
 		count, err := io.Copy(file, body)
 		return known(step{"bytes": count}, errors.Join(err, file.Close()))
 	case "image_pull":
-		return known(idOf(images.Pull(ctx, ref, nil, r.progress(given))))
+		return known(idOf(images.PullPlatform(ctx, ref, text_(given, "platform"), nil, r.progress(given))))
 	case "image_push":
 		return known(some(images.Push(ctx, ref, nil, r.progress(given))))
 	case "image_search":

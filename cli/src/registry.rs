@@ -21,6 +21,7 @@ pub const ENTRIES: &[Entry] = &[
             about: "Fetch an image from a registry",
             flags: &[
                 Flag::switch(&["all-tags", "a"], "every tag of the repository"),
+                Flag::value(&["platform"], "PLATFORM", "of another platform: os[/architecture[/variant]]"),
                 Flag::switch(&["quiet", "q"], "print only the name"),
             ],
             stops_at_first: false,
@@ -75,7 +76,8 @@ fn pull(globals: &Globals, parsed: &Parsed) -> Outcome {
     let auth = credentials(&name)?;
     let quiet = parsed.has("quiet");
     let mut show = Show::new(quiet);
-    let request = PullImage { name, tag, auth, platform: None };
+    let platform = parsed.last("platform").map(str::parse).transpose()?;
+    let request = PullImage { name, tag, auth, platform };
     let names = globals.engine()?.image_pull(&request, &mut |message| show.message(&message), None)?;
     if quiet {
         for name in names {

@@ -458,6 +458,8 @@ static void registry(coracle *engine, const char *image) {
     FREE(json);
     LEAVES(OK(coracle_image_pull(engine, remote, NULL, NULL, &json, &err)));
     FREE(json);
+    LEAVES(OK(coracle_image_pull_platform(engine, remote, "linux/riscv64", NULL, NULL, &json, &err)));
+    FREE(json);
     OK(coracle_image_tag(engine, remote, image, &err));
     OK(coracle_image_remove(engine, remote, 0, NULL, &json, &err));
     FREE(json);
@@ -512,6 +514,8 @@ static void images(coracle *engine, const char *archive, char **name) {
     LEAVES(STATUS(CORACLE_ENOT_FOUND, coracle_network_disconnect(engine, "bridge", "{\"Container\":\"nobody\"}", NULL, &err)));
     coracle_error_free(err), err = NULL;
     LEAVES(STATUS(CORACLE_EINTERNAL, coracle_image_pull(engine, "127.0.0.1:1/x", NULL, NULL, &json, &err)));
+    coracle_error_free(err), err = NULL;
+    LEAVES(STATUS(CORACLE_EINVALID, coracle_image_pull_platform(engine, "127.0.0.1:1/x", "linux/a b", NULL, NULL, &json, &err)));
     coracle_error_free(err), err = NULL;
     LEAVES(STATUS(CORACLE_ENOT_FOUND, coracle_image_push(engine, "127.0.0.1:1/x", NULL, NULL, &json, &err)));
     coracle_error_free(err), err = NULL;

@@ -92,6 +92,7 @@ static void every_function(coracle *c, int32_t code) {
     STATUS(code, coracle_network_connect(c, "x", "{}", NULL, &err));
     STATUS(code, coracle_network_disconnect(c, "x", "{}", NULL, &err));
     STATUS(code, coracle_image_pull(c, "x", NULL, NULL, &s, &err));
+    STATUS(code, coracle_image_pull_platform(c, "x", NULL, NULL, NULL, &s, &err));
     STATUS(code, coracle_image_push(c, "x", NULL, NULL, &s, &err));
     STATUS(code, coracle_registry_auth(c, "{}", NULL, &s, &err));
     STATUS(code, coracle_registry_inspect(c, "x", NULL, NULL, &s, &err));
@@ -393,6 +394,10 @@ static void arguments(coracle *engine, char **argv) {
     MESSAGE(CORACLE_EINVALID, coracle_image_pull(engine, NULL, NULL, NULL, &s, &err), "ref is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_image_pull(engine, "127.0.0.1:1/x", "secret", NULL, &s, &err), "not a document of credentials");
     MESSAGE(CORACLE_EINTERNAL, coracle_image_pull(engine, "127.0.0.1:1/x", NULL, NULL, &s, &err), "onnection refused");
+    MESSAGE(CORACLE_EINVALID, coracle_image_pull_platform(engine, NULL, "linux/arm64", NULL, NULL, &s, &err), "ref is NULL");
+    MESSAGE(CORACLE_EINVALID, coracle_image_pull_platform(engine, "127.0.0.1:1/x", "linux/a b", NULL, NULL, &s, &err), "platform \"linux/a b\"");
+    MESSAGE(CORACLE_EINVALID, coracle_image_pull_platform(engine, "127.0.0.1:1/x", "\xff", NULL, NULL, &s, &err), "platform");
+    MESSAGE(CORACLE_EINTERNAL, coracle_image_pull_platform(engine, "127.0.0.1:1/x", NULL, NULL, NULL, &s, &err), "onnection refused");
     MESSAGE(CORACLE_ENOT_FOUND, coracle_image_push(engine, "127.0.0.1:1/x", NULL, NULL, &s, &err), "does not exist locally");
     MESSAGE(CORACLE_EINVALID, coracle_registry_auth(engine, NULL, NULL, &s, &err), "auth_json is NULL");
     MESSAGE(CORACLE_EINVALID, coracle_registry_auth(engine, "{\"serveraddress\":\"a b\"}", NULL, &s, &err), "is not a registry");

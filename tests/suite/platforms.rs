@@ -1,5 +1,6 @@
 //! Platforms of images: the pull of one that a request names, local images that are of another one, and containers of such.
 
+use crate::cli::coracle;
 use crate::container_later_fields::ask;
 use crate::store;
 use crate::support::archive::{self, Tar, sha256};
@@ -123,6 +124,31 @@ fn a_pull_takes_the_image_of_the_platform_that_is_named() {
     let (status, text) = answer(&router, "POST", &format!("/images/create?fromImage={name}&platform=a%20planet"));
     assert!(status == 400 && text.contains("platform"), "{status} {text}");
     assert!(!pull(&router, &alone, OTHER).contains("WARNING"));
+}
+
+#[test]
+fn the_command_pulls_for_the_platform_that_it_is_given() {
+    let server = registry();
+    let root = Root::empty();
+    let name = format!("{}/made/hand:list", server.host());
+    let run = |platform: &str| {
+        let mut command = coracle(&root.dir);
+        command.env("DOCKER_CONFIG", &root.dir).args(["pull", "-q", "--platform", platform, &name]);
+        let output = command.output().expect("run the command");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for platform in [OTHER, ARM] {
+        let (code, told) = run(platform);
+        assert_eq!(code, Some(0), "{told}");
+        let image = root.engine.image_inspect(&name).expect("inspect");
+        assert_eq!(ImagePlatform::of_image(&image).to_string(), platform);
+    }
+    for (platform, words) in
+        [("linux/riscv64", "no matching manifest for linux/riscv64"), ("a planet", "platform \"a planet\"")]
+    {
+        let (code, told) = run(platform);
+        assert!(code == Some(1) && told.contains(words), "{code:?} {told}");
+    }
 }
 
 /// Creates a container of `image`; answers the status and the document.

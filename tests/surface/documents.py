@@ -129,6 +129,8 @@ def images(c: c_void_p, image: str) -> None:
     login = {"username": "u", "password": "p", "serveraddress": "localhost:5000"}
     good("coracle_image_push", c=c, ref="localhost:5000/busybox:1", auth_json=login)
     good("coracle_image_pull", c=c, ref="localhost:5000/busybox:1", auth_json=login)
+    for platform in (None, "linux/riscv64", '{"os":"linux","architecture":"arm","variant":"v7"}'):
+        good("coracle_image_pull_platform", c=c, ref="localhost:5000/busybox:1", platform=platform, auth_json=login)
     good("coracle_registry_auth", c=c, auth_json=login)
     good("coracle_registry_inspect", c=c, ref="localhost:5000/busybox:1", auth_json=login)
     good("coracle_image_search", c=c, query_json={"term": "localhost:5000/busybox", "limit": 5, "filters": {}})

@@ -46,7 +46,7 @@ def area_of(name: str) -> str:
     noun = name.split("_")[1]
     if name.startswith("coracle_http"):
         return "http"
-    if name in ("coracle_image_pull", "coracle_image_push", "coracle_image_search"):
+    if name in ("coracle_image_pull", "coracle_image_pull_platform", "coracle_image_push", "coracle_image_search"):
         return "registry"
     return AREAS.get(noun, noun)
 
@@ -521,15 +521,16 @@ def registries(c: c_void_p, image: str) -> None:
 def registries_that_refuse(c: c_void_p, image: str, here: str) -> None:
     good("coracle_image_tag", c=c, ref=image, new_ref="localhost:5000/busybox:1")
     good("coracle_image_push", c=c, ref="localhost:5000/busybox:1")
-    name = "coracle_image_pull"
-    expect("ENOT_FOUND", name, c=c, ref="localhost:5000/none")
-    expect("EUNAUTHORIZED", name, c=c, ref=f"{here}/secret/x")
-    expect("EINVALID", name, c=c, ref="UPPER")
-    stranger = {"argument": "auth_json", "field": "pasword"}
-    expect("EINVALID", name, c=c, ref="localhost:5000/busybox:1", auth_json={"pasword": "x"}, detail=stranger)
-    with refusing() as made:
-        expect("ECALLBACK", name, c=c, ref="localhost:5000/busybox:1", op=made, detail={"callback": 7})
-    ends(name, c=c, ref="localhost:5000/busybox:1")
+    expect("EINVALID", "coracle_image_pull_platform", c=c, ref="localhost:5000/busybox:1", platform="linux/a b")
+    for name, more in (("coracle_image_pull", {}), ("coracle_image_pull_platform", {"platform": "linux/riscv64"})):
+        expect("ENOT_FOUND", name, c=c, ref="localhost:5000/none", **more)
+        expect("EUNAUTHORIZED", name, c=c, ref=f"{here}/secret/x", **more)
+        expect("EINVALID", name, c=c, ref="UPPER", **more)
+        stranger = {"argument": "auth_json", "field": "pasword"}
+        expect("EINVALID", name, c=c, ref="localhost:5000/busybox:1", auth_json={"pasword": "x"}, detail=stranger, **more)
+        with refusing() as made:
+            expect("ECALLBACK", name, c=c, ref="localhost:5000/busybox:1", op=made, detail={"callback": 7}, **more)
+        ends(name, c=c, ref="localhost:5000/busybox:1", **more)
     name = "coracle_image_push"
     expect("ENOT_FOUND", name, c=c, ref="localhost:5000/none")
     for tag, code in (("secret", "EUNAUTHORIZED"), ("closed", "EFORBIDDEN")):
@@ -776,6 +777,7 @@ def full_disk() -> None:
     with root_on_disk("pull", "16m") as (path, c):
         fill(path, 256 << 10)
         expect("EIO", "coracle_image_pull", errno=28, c=c, ref="localhost:5000/busybox:1")
+        expect("EIO", "coracle_image_pull_platform", errno=28, c=c, ref="localhost:5000/busybox:1", platform="linux/riscv64")
 
 
 def compare() -> None:

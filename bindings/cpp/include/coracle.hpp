@@ -891,6 +891,12 @@ public:
     }
     /* The image's id; auth: {"username", "password"} or a token. */
     result<std::string> pull(std::string_view ref, std::string_view auth = {}, op *o = nullptr) { return remote(coracle_image_pull, ref, auth, o); }
+    /* The id of the image of a platform, such as "linux/arm64"; empty: this machine's. */
+    result<std::string> pull_platform(std::string_view ref, std::string_view platform, std::string_view auth = {}, op *o = nullptr) {
+        if (platform.empty()) return pull(ref, auth, o);
+        return detail::json([&](auto r, auto p, auto a, auto out, auto e) { return coracle_image_pull_platform(get(), r, p, a, detail::raw(o), out, e); },
+                            detail::text(ref), detail::text(platform), detail::text(auth));
+    }
     result<std::string> push(std::string_view ref, std::string_view auth = {}, op *o = nullptr) { return remote(coracle_image_push, ref, auth, o); }
     result<std::string> search(std::string_view query, std::string_view auth = {}, op *o = nullptr) {
         return remote(coracle_image_search, query, auth, o);

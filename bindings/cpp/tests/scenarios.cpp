@@ -757,7 +757,7 @@ private:
             const descriptor directory(::open(made.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
             return id(e.build_dir(directory.fd, query, op));
         }
-        if (name == "image_pull") return id(e.pull(ref, {}, op));
+        if (name == "image_pull") return id(e.pull_platform(ref, given.value("platform", ""), {}, op));
         if (name == "image_push") return text(e.push(ref, {}, op));
         if (name == "image_search") return text(e.search(query, {}, op));
         if (name == "registry_inspect") return text(e.inspect_remote(ref, {}, op));

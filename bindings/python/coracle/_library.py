@@ -175,6 +175,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "image_tag": (c_int32, [_h, _s, _s, _err]),
     "image_remove": (c_int32, [_h, _s, c_uint64, _h, _out_s, _err]),
     "image_pull": (c_int32, [_h, _s, _s, _h, _out_s, _err]),
+    "image_pull_platform": (c_int32, [_h, _s, _s, _s, _h, _out_s, _err]),
     "registry_inspect": (c_int32, [_h, _s, _s, _h, _out_s, _err]),
     "image_search": (c_int32, [_h, _s, _s, _h, _out_s, _err]),
     "image_prune": (c_int32, [_h, _s, _h, _out_s, _err]),

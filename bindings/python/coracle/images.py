@@ -136,11 +136,17 @@ class Images:
         auth: "Optional[dict[str, str]]" = None,
         progress: Optional[Progress] = None,
         timeout: Optional[float] = None,
+        platform: Optional[str] = None,
     ) -> str:
-        """Fetches it from its registry; answers its id. `auth`: `username` and `password`, or a token."""
+        """
+        Fetches it from its registry; answers its id.
+
+        `auth`: `username` and `password`, or a token. `platform`: such as `"linux/arm64"`; None: this machine's.
+        """
+        function, which = pull_of(name, platform)
         with Op(timeout, progress) as op:
-            arguments = (self._engine.pointer, text(name), auth and document(auth), op.handle)
-            return op.aside(lambda: op.call_text("image_pull", *arguments))
+            arguments = (self._engine.pointer, *which, auth and document(auth), op.handle)
+            return op.aside(lambda: op.call_text(function, *arguments))
 
     def inspect_remote(
         self, name: str, auth: "Optional[dict[str, str]]" = None, timeout: Optional[float] = None
@@ -181,6 +187,13 @@ class Images:
         with source_of(archive) as source, Op(timeout, progress) as op:
             arguments = (self._engine.pointer, *before, source.function, source.user, op.handle)
             return source.told(lambda: op.aside(lambda: op.call_text(function, *arguments)))
+
+
+def pull_of(name: str, platform: Optional[str]) -> "tuple[str, tuple[bytes, ...]]":
+    """The function that pulls for that platform, with its arguments before the credentials."""
+    if platform is None:
+        return "image_pull", (text(name),)
+    return "image_pull_platform", (text(name), text(platform))
 
 
 @contextlib.contextmanager

@@ -662,7 +662,7 @@ class Run:
             return {"id": self.on(given).images.build(directory, **given["query"], **self.told(given))}
 
     def do_image_pull(self, given: Any) -> Any:
-        return {"id": self.on(given).images.pull(given["ref"], **self.told(given))}
+        return {"id": self.on(given).images.pull(given["ref"], platform=given.get("platform"), **self.told(given))}
 
     def do_image_push(self, given: Any) -> Any:
         return self.on(given).images.push(given["ref"], **self.told(given))

@@ -139,12 +139,17 @@ class Images:
         auth: "Optional[dict[str, str]]" = None,
         progress: Optional[Progress] = None,
         timeout: Optional[float] = None,
+        platform: Optional[str] = None,
     ) -> str:
-        """Fetches it from its registry; answers its id. `auth`: `username` and `password`, or a token."""
+        """
+        Fetches it from its registry; answers its id.
+
+        `auth`: `username` and `password`, or a token. `platform`: such as `"linux/arm64"`; None: this machine's.
+        """
         if progress is not None:
-            return await watched(lambda told: self._blocking.pull(name, auth, told, timeout), progress)
-        arguments = (self._engine.pointer, text(name), auth and document(auth))
-        return (await begin("image_pull", *arguments, timeout=timeout)).id
+            return await watched(lambda told: self._blocking.pull(name, auth, told, timeout, platform), progress)
+        function, which = blocking.pull_of(name, platform)
+        return (await begin(function, self._engine.pointer, *which, auth and document(auth), timeout=timeout)).id
 
     @ends_records
     async def push(
