@@ -189,7 +189,7 @@ class Images:
             return source.told(lambda: op.aside(lambda: op.call_text(function, *arguments)))
 
 
-def pull_of(name: str, platform: Optional[str]) -> "tuple[str, tuple[bytes, ...]]":
+def pull_of(name: str, platform: Optional[str]) -> "tuple[str, tuple[Optional[bytes], ...]]":
     """The function that pulls for that platform, with its arguments before the credentials."""
     if platform is None:
         return "image_pull", (text(name),)
