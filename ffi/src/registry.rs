@@ -62,7 +62,8 @@ pub unsafe extern "C" fn coracle_image_pull_platform(
     err: *mut *mut coracle_error,
 ) -> coracle_status {
     call(c, Access::Change, op, Outs::none().id(out_id), err, &mut |root| {
-        let platform = arg::optional_text(platform, "platform")?.map(str::parse).transpose()?;
+        let platform = arg::optional_text(platform, "platform")?.map(str::parse::<ImagePlatform>).transpose();
+        let platform = platform.map_err(|error| Failure::from(error).about("platform", ""))?;
         pull(root, r#ref, platform, auth_json)
     })
 }

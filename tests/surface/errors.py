@@ -521,7 +521,7 @@ def registries(c: c_void_p, image: str) -> None:
 def registries_that_refuse(c: c_void_p, image: str, here: str) -> None:
     good("coracle_image_tag", c=c, ref=image, new_ref="localhost:5000/busybox:1")
     good("coracle_image_push", c=c, ref="localhost:5000/busybox:1")
-    expect("EINVALID", "coracle_image_pull_platform", c=c, ref="localhost:5000/busybox:1", platform="linux/a b")
+    expect("EINVALID", "coracle_image_pull_platform", c=c, ref="localhost:5000/busybox:1", platform="linux/a b", detail={"argument": "platform"})
     for name, more in (("coracle_image_pull", {}), ("coracle_image_pull_platform", {"platform": "linux/riscv64"})):
         expect("ENOT_FOUND", name, c=c, ref="localhost:5000/none", **more)
         expect("EUNAUTHORIZED", name, c=c, ref=f"{here}/secret/x", **more)
