@@ -226,17 +226,10 @@ func (a *Auth) document() (text, error) {
 
 // Pull pulls an image from its registry: its id.
 func (s Images) Pull(ctx context.Context, ref string, auth *Auth, progress ProgressFunc) (string, error) {
-	defer runtime.KeepAlive(s.engine)
-	credentials, err := auth.document()
-	if err != nil {
-		return "", err
-	}
-	var id string
-	err = during(ctx, progress, func(op *C.coracle_op) (err error) {
+	return s.pull(ctx, auth, progress, func(credentials text, op *C.coracle_op) (id string, err error) {
 		_, id, err = rawImagePull(s.engine.pointer, given(ref), credentials, op)
-		return err
+		return id, err
 	})
-	return id, err
 }
 
 // PullPlatform pulls the image of a platform, such as "linux/arm64", from its registry: its id. An empty platform is this machine's.
@@ -244,6 +237,15 @@ func (s Images) PullPlatform(ctx context.Context, ref, platform string, auth *Au
 	if platform == "" {
 		return s.Pull(ctx, ref, auth, progress)
 	}
+	return s.pull(ctx, auth, progress, func(credentials text, op *C.coracle_op) (id string, err error) {
+		_, id, err = rawImagePullPlatform(s.engine.pointer, given(ref), given(platform), credentials, op)
+		return id, err
+	})
+}
+
+func (s Images) pull(
+	ctx context.Context, auth *Auth, progress ProgressFunc, call func(text, *C.coracle_op) (string, error),
+) (string, error) {
 	defer runtime.KeepAlive(s.engine)
 	credentials, err := auth.document()
 	if err != nil {
@@ -251,7 +253,7 @@ func (s Images) PullPlatform(ctx context.Context, ref, platform string, auth *Au
 	}
 	var id string
 	err = during(ctx, progress, func(op *C.coracle_op) (err error) {
-		_, id, err = rawImagePullPlatform(s.engine.pointer, given(ref), given(platform), credentials, op)
+		id, err = call(credentials, op)
 		return err
 	})
 	return id, err

@@ -1,5 +1,6 @@
 //! Service accounts of Google Cloud: the file of their key, and the token that a request carries.
 
+use crate::base64::base64url;
 use crate::files;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -68,30 +69,9 @@ fn sign(_: &str, _: &[u8]) -> Option<Vec<u8>> {
     None
 }
 
-/// Base 64 in the form for URLs, without padding.
-pub(crate) fn base64url(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for three in bytes.chunks(3) {
-        let all = three.iter().fold(0_usize, |all, byte| all << 8 | usize::from(*byte)) << (8 * (3 - three.len()));
-        for digit in 0..=three.len() {
-            out.push(char::from(DIGITS[all >> (18 - 6 * digit) & 63]));
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn base64url_has_the_values_of_rfc_4648() {
-        for (plain, wanted) in [("", ""), ("f", "Zg"), ("fo", "Zm8"), ("foo", "Zm9v"), ("foob", "Zm9vYg")] {
-            assert_eq!(base64url(plain.as_bytes()), wanted);
-        }
-        assert_eq!(base64url(&[0xfb, 0xff, 0xfe]), "-__-");
-    }
 
     #[test]
     fn a_token_is_kept_for_its_time_and_not_when_the_clock_was_set_back() {

@@ -6,6 +6,7 @@
 //! stays on the disk. The crate knows nothing of the engine: [`shipper`] finds its work in a directory.
 
 mod aws;
+mod base64;
 pub mod courier;
 pub mod cursor;
 pub mod drivers;

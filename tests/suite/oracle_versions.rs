@@ -151,7 +151,7 @@ fn sizes(socket: &Path) -> BTreeMap<String, i64> {
     let usage = document(&bytes);
     let mut sizes = BTreeMap::new();
     let mut add = |name: String, value: &Value| {
-        let number = value.as_i64().unwrap_or_else(|| panic!("{name} is no number: {value}"));
+        let number = value.as_i64().unwrap_or_else(|| panic!("{name} must be a number: {value}"));
         sizes.insert(name, number);
     };
     add("layers".into(), &usage["LayersSize"]);

@@ -1,8 +1,8 @@
 //! The proxy through which receivers are asked by HTTPS: a tunnel, for which the proxy is asked by CONNECT.
 
 use super::{PATIENCE, Problem, connect, send_some, wait};
+use crate::base64::base64;
 use crate::cursor::Fault;
-use crate::google::base64url;
 use crate::http::percent_decoded;
 use crate::options::{Address, host_port};
 use crate::proxies::{Proxies, is_exempt};
@@ -125,15 +125,6 @@ fn head(socket: &OwnedFd, until: Instant, stop: BorrowedFd<'_>) -> Result<Vec<u8
 fn status(head: &[u8]) -> Option<u16> {
     let text = std::str::from_utf8(head.get(..12)?).ok()?;
     text.strip_prefix("HTTP/1.")?.get(2..)?.parse().ok()
-}
-
-/// With padding, which the form for URLs lacks.
-fn base64(bytes: &[u8]) -> String {
-    let mut text = base64url(bytes).replace('-', "+").replace('_', "/");
-    while !text.len().is_multiple_of(4) {
-        text.push('=');
-    }
-    text
 }
 
 #[cfg(test)]
