@@ -1263,13 +1263,19 @@ coracle_status coracle_session_resize(coracle_session *s, uint16_t rows, uint16_
 /**
  * Waits for the process's end.
  *
+ * The wait is for the run in which the session began, also if the container was started again before the wait; after an attach
+ * that waits for a start, for the next run. Each of several waits gets the code, at once and later.
+ *
  * *out_code: 0 to 255; 128 + n for a process that signal n ended.
  *
  * Errors: ECANCELLED, ETIMEOUT, ECALLBACK (op).
  *
  * Threads: any. Blocks: until the process ends, or op ends the call. Since: 0.1.
  */
-coracle_status coracle_session_wait(coracle_session *s, coracle_op *op, int32_t *out_code, coracle_error **err);
+coracle_status coracle_session_wait(coracle_session *s,
+                                    coracle_op *op,
+                                    int32_t *out_code,
+                                    coracle_error **err);
 
 /**
  * Ends a session: detaches from the process, which runs on. NULL is fine.

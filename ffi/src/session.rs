@@ -11,10 +11,9 @@ use crate::op;
 use crate::reader::only_one;
 use crate::types::*;
 use crate::work::{wait, work};
-use engine::{Channel, Io, Op, SessionRead};
+use engine::{Channel, Io, SessionRead};
 use libc::c_void;
-use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd, RawFd};
-use std::time::Duration;
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 
 /// The caller's wishes for a process's streams; `None` for NULL.
 pub(crate) fn io(pointer: *const coracle_io) -> Outcome<Option<Io>> {
@@ -190,6 +189,9 @@ pub unsafe extern "C" fn coracle_session_resize(
 
 /// Waits for the process's end.
 ///
+/// The wait is for the run in which the session began, also if the container was started again before the wait; after an attach
+/// that waits for a start, for the next run. Each of several waits gets the code, at once and later.
+///
 /// *out_code: 0 to 255; 128 + n for a process that signal n ended.
 ///
 /// Errors: ECANCELLED, ETIMEOUT, ECALLBACK (op).
@@ -206,7 +208,7 @@ pub unsafe extern "C" fn coracle_session_wait(
         let object = handle::get::<SessionObject>(s, "session")?;
         if using.is_nonblocking() {
             let fd = object.session().end_fd()?;
-            return wait(EndOfSession { object, fd });
+            return wait(EndOfSession { object, fd, before: None });
         }
         work(move |using| Ok(Answer::code(using.done(object.session().wait(using.op()))?)))
     })
@@ -216,6 +218,8 @@ pub unsafe extern "C" fn coracle_session_wait(
 struct EndOfSession {
     object: Ref<SessionObject>,
     fd: OwnedFd,
+    /// The descriptor of the last step, which the poll set has until the step is over.
+    before: Option<OwnedFd>,
 }
 
 impl Wait for EndOfSession {
@@ -224,10 +228,13 @@ impl Wait for EndOfSession {
     }
 
     fn step(&mut self) -> Outcome<Option<Answer>> {
-        match Op::wait_readable(None, self.fd.as_fd(), Some(Duration::ZERO))? {
-            true => Ok(Some(Answer::code(self.object.session().wait(None)?))),
-            false => Ok(None),
+        let code = self.object.session().try_wait()?;
+        if code.is_none() {
+            // The run may have begun, and its end has another descriptor then.
+            let fd = self.object.session().end_fd()?;
+            self.before = Some(std::mem::replace(&mut self.fd, fd));
         }
+        Ok(code.map(Answer::code))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::spec::{LogDriver, Spec};
 use super::state::{Verb, Way, decide};
 use super::stop::{gone_is_not_running, is_gone};
-use super::{Finder, Monitors, Places, Register, Snapshot, dirs};
+use super::{Beginning, Finder, Monitors, Places, Register, Snapshot, dirs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::socket;
 use crate::launch::monitor::Streams;
@@ -143,8 +143,8 @@ fn output(given: Option<OwnedFd>) -> Result<(Option<OwnedFd>, OwnedFd)> {
 pub(crate) enum Connected {
     /// The monitor has the streams.
     Now,
-    /// The container does not run: the next start takes the streams from here.
-    Parked(Parked),
+    /// The container does not run: the next start takes the streams from here. The container as it is, and where the session begins.
+    Parked(Parked, Box<Snapshot>, Beginning),
     /// The container does not run, and the caller does not wait for its start.
     Stopped,
 }
@@ -220,7 +220,11 @@ impl Attach {
             drop(busy);
             return self.attach_now(&again, streams, op);
         }
-        self.park(&again, streams).map(Connected::Parked)
+        // Read under the lock: the next run has not begun.
+        let position = self.register.journal.end()?;
+        let started_ns = again.now.state.started_ns;
+        let beginning = Beginning { position, started_ns, waits_from: Some(super::now_ns()) };
+        Ok(Connected::Parked(self.park(&again, streams)?, Box::new(again), beginning))
     }
 
     fn attach_now(&self, found: &Snapshot, streams: Streams, op: Option<&Op>) -> Result<Connected> {

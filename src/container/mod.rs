@@ -10,6 +10,7 @@
 mod archive;
 mod attach;
 mod auto_remove;
+mod beginning;
 mod build;
 mod confinement;
 mod copy;
@@ -68,6 +69,7 @@ use attach::Attach;
 pub use attach::Io;
 pub(crate) use attach::{Connected, Ends, Parked, check_direct, no_terminal};
 pub(crate) use auto_remove::Fate;
+pub(crate) use beginning::Beginning;
 use build::BuildSteps;
 pub(crate) use build::STEP_ATTRIBUTES;
 use confinement::Confinement;

@@ -1,7 +1,7 @@
 //! Waiting for the end of a container, and its exit code.
 
 use super::stop::{RECORDED, is_gone};
-use super::{Finder, Monitors, Register, Snapshot};
+use super::{Beginning, Finder, Monitors, Register, Snapshot};
 use crate::error::{ErrorKind, Result};
 use crate::event::EventStream;
 use crate::kernel::process;
@@ -34,13 +34,39 @@ impl Waits {
         self.monitors.waiter(found)
     }
 
-    /// A container after its start, and the end of its run as [`Waits::stop_of`] gives it; `None`: it did not run.
-    pub(crate) fn run_of(&self, found: &Snapshot) -> Option<(Snapshot, Stop)> {
-        let now =
-            self.register.states.now(found.row.slot, &found.row.id).ok().filter(|now| now.state.started_ns != 0)?;
-        let found = Snapshot { now, ..found.clone() };
-        let stop = self.stop_of(&found).ok()?;
-        Some((found, stop))
+    /// Where a session begins: the end of its run comes in the journal behind this place.
+    pub(crate) fn beginning(&self, found: &Snapshot) -> Beginning {
+        // A started container is not lost for a journal that cannot be read: its record has the code of its last run.
+        let position = self.register.journal.end().unwrap_or(u64::MAX);
+        Beginning { position, started_ns: found.now.state.started_ns, waits_from: None }
+    }
+
+    /// When the present run of a container began (`started_ns`), and its exit code if it is over. `None`: the container is gone, or
+    /// did not run.
+    pub(crate) fn run_at(&self, found: &Snapshot) -> Option<(i64, Option<i32>)> {
+        let now = self.register.states.now(found.row.slot, &found.row.id).ok()?;
+        let state = now.state;
+        (state.started_ns != 0).then_some((state.started_ns, now.run_is_over().then_some(state.exit_code)))
+    }
+
+    /// The exit code in the first "die" event of a container behind a beginning. `None`: there is none, or the journal has dropped it.
+    pub(crate) fn first_end(&self, beginning: &Beginning, found: &Snapshot) -> Option<i32> {
+        let mut stream = self.events_since(beginning, found).ok()?;
+        // An error tells that the journal has dropped events: the first end that it still has may be another run's.
+        while let Some((_, event)) = stream.next(Some(Duration::ZERO), None).ok()? {
+            if event.action == "die" && !beginning.is_of_before(&event, found) {
+                return event.actor.attributes.get("exitCode")?.parse().ok();
+            }
+        }
+        None
+    }
+
+    /// The events of a container behind a beginning, then those that come.
+    pub(crate) fn events_since(&self, beginning: &Beginning, found: &Snapshot) -> Result<EventStream> {
+        let filters = [("container", &*found.row.id), ("type", "container")];
+        let filters = filters.map(|(key, value)| (key.to_owned(), vec![value.to_owned()])).into();
+        let after = Some(beginning.position);
+        EventStream::open(self.register.journal.clone(), &EventQuery { after, filters, ..EventQuery::default() })
     }
 
     /// The exit code of a container that was removed meanwhile: its record stays until another container gets its slot,

@@ -1,8 +1,8 @@
 //! Containers: create, life, streams, inspection.
 
+use super::ending::Ending;
 use super::metrics::Work;
 use super::session::{Process, local};
-use super::wait::Ending;
 use super::{AttachOptions, Changed, Engine, Io, Session, Started};
 use crate::container::{Connected, Ends, Parked, StatsStream, check_direct};
 use crate::error::{Error, Result};
@@ -59,16 +59,17 @@ impl Engine {
         };
         let (changed, found) =
             self.0.counters.count(Work::Start, Some(id), || all.starter.start(id, session, size, op))?;
-        // Before another program can remove the container: the holder of the session must learn its exit code.
-        let end = ours.as_ref().and_then(|_| Ending::of(all, &found));
+        let end = match &ours {
+            Some(_) if changed == Changed::Yes => Some(Ending::of_present(all, &found)),
+            _ => None,
+        };
         if changed == Changed::Yes && found.spec.host_config.auto_remove {
             self.0.reaper.follow(all, &found);
         }
-        let process = Process::Container { all: all.clone(), id: found.row.id.clone(), end, run: Box::default() };
-        let session = match changed {
-            Changed::Yes => ours.take().map(|ours| Session::new(ours, tty, process, None)),
-            Changed::No => None,
-        };
+        let session = end.map(|end| {
+            let process = Process::Container { all: all.clone(), id: found.row.id.clone(), end: Box::new(end) };
+            Session::new(ours.take().unwrap_or_default(), tty, process, None)
+        });
         Ok(Started { changed, session })
     }
     /// Stops the container: sends its stop signal, then after `grace_ms` SIGKILL. Absent: the container's
@@ -153,12 +154,13 @@ impl Engine {
         let streams = AttachStreams { stdin: how.streams.stdin && found.spec.config.open_stdin, ..how.streams };
         let mut ends = Ends::new(io, streams, tty)?;
         let ours = local(&mut ends);
-        let waiting = match all.attach.attach(&found, ends.streams, how.wait_for_start, op)? {
-            Connected::Now | Connected::Stopped => None,
-            Connected::Parked(parked) => Some(wait_for_start(parked)?),
+        let (waiting, end) = match all.attach.attach(&found, ends.streams, how.wait_for_start, op)? {
+            Connected::Now | Connected::Stopped => (None, Ending::of_present(all, &found)),
+            Connected::Parked(parked, before, beginning) => {
+                (Some(wait_for_start(parked)?), Ending::of_next(&before, beginning))
+            }
         };
-        let end = Ending::of(all, &found);
-        let process = Process::Container { all: all.clone(), id: found.row.id.clone(), end, run: Box::default() };
+        let process = Process::Container { all: all.clone(), id: found.row.id.clone(), end: Box::new(end) };
         Ok(Session::new(ours, tty, process, waiting))
     }
     /// Sets the size of the container's terminal.

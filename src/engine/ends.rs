@@ -1,7 +1,7 @@
 //! Ends for programs that poll for many things at once: of a stop, of an exec instance, of a session.
 
+use super::Engine;
 use super::metrics::Work;
-use super::{Engine, Session};
 use crate::container::{Containers, PendingStop, StopStep};
 use crate::error::{ErrorKind, Result};
 use crate::event::EventStream;
@@ -246,18 +246,6 @@ impl ExecWait {
             // The exec instance went with its container.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Some(super::session::KILLED)),
             Err(error) => Err(error),
-        }
-    }
-}
-
-impl Session {
-    /// A descriptor that is readable once the process has ended: [`Session::wait`] does not wait long then.
-    ///
-    /// Errors: no descriptor is left, the monitor cannot be asked.
-    pub fn end_fd(&self) -> Result<OwnedFd> {
-        match self.end()? {
-            Some(fd) => Ok(fd),
-            None => readable(),
         }
     }
 }

@@ -6,6 +6,7 @@ mod containers;
 mod copy;
 mod dirs;
 pub(crate) mod docker;
+mod ending;
 mod ends;
 mod events;
 mod exec;

@@ -1,15 +1,15 @@
 //! A process's standard streams in the caller's hands.
 
-use super::wait::{Ending, Run};
-use crate::container::{Containers, Ends, RunningExec, Stop};
+use super::ending::Ending;
+use crate::container::{Containers, Ends, RunningExec};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{fd, socket};
 use crate::launch::monitor::accepted;
 use crate::log::Channel;
 use crate::op::{Op, Ready, wait_fd};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// The exit code of a process that ended with its container.
@@ -78,7 +78,7 @@ struct Output {
 
 /// The owner of the streams.
 pub(super) enum Process {
-    Container { all: Arc<Containers>, id: String, end: Option<Ending>, run: Box<OnceLock<Run>> },
+    Container { all: Arc<Containers>, id: String, end: Box<Ending> },
     Exec { all: Arc<Containers>, id: String, running: RunningExec },
 }
 
@@ -193,28 +193,36 @@ impl Session {
         }
     }
 
-    /// A descriptor on which the process's end is reported; `None`: it has ended.
-    pub(super) fn end(&self) -> Result<Option<OwnedFd>> {
+    /// A descriptor that is readable (level-triggered) once the process has ended: [`Session::try_wait`] has the code then. While an
+    /// attach waits for a start, the descriptor is readable at each event of the container, too; ask for another one after the start.
+    ///
+    /// Errors: no descriptor is left, the monitor cannot be asked.
+    pub fn end_fd(&self) -> Result<OwnedFd> {
         match &self.process {
-            Process::Exec { running, .. } => fd::duplicate(running.control.fd()).map(Some),
-            Process::Container { all, id, end, run } => match end.as_ref().and_then(Ending::stop) {
-                Some(Stop::Awaited(control)) => fd::duplicate(control.fd()).map(Some),
-                Some(Stop::Over(_)) => Ok(None),
-                None => Run::of(all, id, run)?.map_or(Ok(None), |run| run.fd().map(Some)),
-            },
+            Process::Exec { running, .. } => fd::duplicate(running.control.fd()),
+            Process::Container { all, end, .. } => end.fd(all),
+        }
+    }
+
+    /// The exit code if the process has ended; does not wait. `None`: not yet.
+    pub fn try_wait(&self) -> Result<Option<i32>> {
+        match &self.process {
+            Process::Container { all, end, .. } => end.try_wait(all),
+            Process::Exec { running, .. } => {
+                match wait_fd(running.control.fd(), Ready::Read, Some(Duration::ZERO), None)? {
+                    true => self.wait(None).map(Some),
+                    false => Ok(None),
+                }
+            }
         }
     }
 
     /// Waits for the process's end; returns its exit code (128 + signal for a killed one). Each wait gets the code: many may
-    /// wait at once, and after the end. From the first wait for a running container on, the waits are for the container's
-    /// present run, also if the container starts again.
+    /// wait at once, and after the end. The waits are for the run in which the session began, also if the container starts
+    /// again; after an attach that waits for a start, for the next run.
     pub fn wait(&self, op: Option<&Op>) -> Result<i32> {
         match &self.process {
-            Process::Container { all, end: Some(end), .. } => end.wait(all, op),
-            Process::Container { all, id, end: None, run } => match Run::of(all, id, run)? {
-                Some(run) => run.wait(all, op),
-                None => all.waits.wait(id, op),
-            },
+            Process::Container { all, end, .. } => end.wait(all, op),
             Process::Exec { all, id, running } => match running.control.end(op) {
                 Ok(answer) => accepted(answer).map(|answer| answer.value),
                 // The container ended with the process in it: the state file has the code.

@@ -4,12 +4,12 @@ use super::Engine;
 use crate::container::{Containers, Snapshot, Stop};
 use crate::error::{ErrorKind, Result};
 use crate::event::EventStream;
-use crate::kernel::fd::{duplicate, readable};
+use crate::kernel::fd::readable;
 use crate::launch::monitor::Control;
 use crate::model::{ContainerWaited, Event, EventQuery, WaitCondition, WaitError};
 use crate::op::{Op, Ready, wait_fd};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A wait in progress: it notices everything since its beginning, however late [`ContainerWait::wait`] is called.
@@ -168,92 +168,5 @@ impl ContainerWait {
             },
             Err(error) => Err(error),
         }
-    }
-}
-
-/// The end of a container with `AutoRemove` for the holder of its session: keeps the exit code until nothing is left of
-/// the container.
-pub(super) struct Ending {
-    found: Snapshot,
-    /// The connection on which the end will be reported; absent: the session was there before the start.
-    stop: Option<Stop>,
-    code: OnceLock<i32>,
-}
-
-impl Ending {
-    /// Absent: the container stays, and its state can be read.
-    pub(super) fn of(all: &Containers, found: &Snapshot) -> Option<Ending> {
-        if !found.spec.host_config.auto_remove {
-            return None;
-        }
-        let (found, stop) = match all.waits.run_of(found) {
-            Some((found, stop)) => (found, Some(stop)),
-            None => (found.clone(), None),
-        };
-        Some(Ending { found, stop, code: OnceLock::new() })
-    }
-
-    /// Where the end is reported; absent: the session was there before the start.
-    pub(super) fn stop(&self) -> Option<&Stop> {
-        self.stop.as_ref()
-    }
-
-    /// Waits for the end, and for the removal if this engine does it.
-    pub(super) fn wait(&self, all: &Containers, op: Option<&Op>) -> Result<i32> {
-        if let Some(code) = self.code.get() {
-            return Ok(*code);
-        }
-        let (slot, id) = (self.found.row.slot, &self.found.row.id);
-        let code = match &self.stop {
-            Some(Stop::Over(code)) => *code,
-            Some(Stop::Awaited(control)) => all.waits.stopped(&self.found, control, op)?,
-            None => match all.waits.wait(id, op) {
-                Err(error) if error.kind() == ErrorKind::NotFound => all.waits.code_of_gone(slot, id).ok_or(error)?,
-                other => other?,
-            },
-        };
-        let _ = self.code.set(code);
-        // The next look removes the container otherwise.
-        let _ = all.finder.reap_ended_soon(id);
-        Ok(code)
-    }
-}
-
-/// The run of a container that stays, from the first wait of a session on. Later waits of the session are for the same run,
-/// though the container may have been started again.
-pub(super) struct Run {
-    found: Snapshot,
-    control: Control,
-    code: OnceLock<i32>,
-}
-
-impl Run {
-    /// The run that `place` has, or the present one. `None`: the container does not run, or is gone.
-    pub(super) fn of<'a>(all: &Containers, id: &str, place: &'a OnceLock<Run>) -> Result<Option<&'a Run>> {
-        if let Some(run) = place.get() {
-            return Ok(Some(run));
-        }
-        match all.finder.find(id).and_then(|found| Ok((all.waits.stop_of(&found)?, found))) {
-            Ok((Stop::Awaited(control), found)) => {
-                Ok(Some(place.get_or_init(|| Run { found, control, code: OnceLock::new() })))
-            }
-            Ok((Stop::Over(_), _)) => Ok(None),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// A descriptor on which the end is reported.
-    pub(super) fn fd(&self) -> Result<OwnedFd> {
-        duplicate(self.control.fd())
-    }
-
-    /// Waits for the end; returns the exit code.
-    pub(super) fn wait(&self, all: &Containers, op: Option<&Op>) -> Result<i32> {
-        if let Some(code) = self.code.get() {
-            return Ok(*code);
-        }
-        let code = all.waits.stopped(&self.found, &self.control, op)?;
-        Ok(*self.code.get_or_init(|| code))
     }
 }

@@ -142,7 +142,7 @@ impl Journal {
     }
 
     /// The offset after the last byte.
-    pub(super) fn end(&self) -> Result<u64> {
+    pub(crate) fn end(&self) -> Result<u64> {
         let length = self.whole.metadata().map_err(|e| self.unreadable(&e))?.len();
         Ok(length.max(HEADER))
     }

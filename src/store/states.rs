@@ -56,6 +56,11 @@ impl Now {
     pub(crate) fn is_live(&self) -> bool {
         !self.lost && self.state.status().is_live()
     }
+
+    /// Whether its last run is over: no monitor holds it, or its restart policy will start it again.
+    pub(crate) fn run_is_over(&self) -> bool {
+        !self.is_live() || self.state.status() == Status::Restarting
+    }
 }
 
 impl Now {

@@ -1,8 +1,8 @@
 //! The end of a session's process is told to each wait: to many at once, and to those that begin after the end.
 
 use crate::support::*;
-use coracle::model::{ExecConfig, RemoveContainer};
-use coracle::{Engine, Io, Op, Session};
+use coracle::model::{AttachStreams, ExecConfig, RemoveContainer};
+use coracle::{AttachOptions, Engine, Io, Op, Session};
 use serde_json::{Value, json};
 use std::os::fd::AsFd;
 
@@ -87,4 +87,79 @@ fn a_wait_is_for_the_run_of_its_session_also_after_a_restart() {
     ends_with_five(&session);
     wait_for("the next run", || root.inspect(&id).restart_count > 0 && root.status(&id) == "running");
     ended_with_five(&session);
+}
+
+#[test]
+fn a_first_wait_after_a_restart_gets_the_code_of_the_session() {
+    let root = Root::new();
+    // The first run ends with 5 and each later one with 6, a while after its start.
+    let command = ["sh", "-c", "[ -e /ran ] && { sleep 2; exit 6; }; touch /ran; read line; exit 5"];
+    let policy = json!({ "NetworkMode": "none", "RestartPolicy": { "Name": "always" } });
+    let id = root.create("again", body(&command, json!({ "OpenStdin": true, "HostConfig": policy })));
+    let session = started(&root.engine, &id);
+    let attached = root.engine.container_attach(&id, Io::default(), all(false), Some(&soon())).expect("attach");
+    session.write(b"go\n", Some(&soon())).expect("write");
+    wait_for("the next run", || root.inspect(&id).restart_count > 0 && root.status(&id) == "running");
+    ended_with_five(&session);
+    assert_eq!(attached.try_wait().expect("an attach to the first run"), Some(5));
+    // A start by hand is of another monitor.
+    root.engine.container_stop(&id, Some(0), Some(&soon())).expect("stop");
+    let fresh = started(&root.engine, &id);
+    root.engine.container_restart(&id, Some(0), Some(&soon())).expect("restart");
+    assert_eq!(fresh.wait(Some(&soon())).expect("the run that the restart ended"), 137);
+    assert_eq!(attached.wait(Some(&soon())).expect("the first run"), 5);
+}
+
+fn all(wait_for_start: bool) -> AttachOptions {
+    let streams = AttachStreams { stdin: true, stdout: true, stderr: true };
+    AttachOptions { streams, wait_for_start, ..AttachOptions::default() }
+}
+
+#[test]
+fn a_session_before_the_start_waits_for_the_run_of_that_start() {
+    for auto_remove in [false, true] {
+        let root = Root::new();
+        let id = container(&root, "later", json!({ "NetworkMode": "none", "AutoRemove": auto_remove }));
+        let session = root.engine.container_attach(&id, Io::default(), all(true), Some(&soon())).expect("attach");
+        assert_eq!(session.try_wait().expect("a look"), None, "the container has not run");
+        let fd = session.end_fd().expect("a descriptor before the start");
+        std::thread::scope(|scope| {
+            let waits: Vec<_> =
+                (0..2).map(|_| scope.spawn(|| session.wait(Some(&soon())).expect("a wait before the start"))).collect();
+            root.start(&id);
+            assert!(Op::wait_readable(Some(&soon()), fd.as_fd(), None).expect("the start"));
+            assert_eq!(session.try_wait().expect("a look at the run"), None, "the container runs");
+            session.write(b"go\n", Some(&soon())).expect("write");
+            for wait in waits {
+                assert_eq!(wait.join().expect("a thread"), 5);
+            }
+        });
+        ended_with_five(&session);
+    }
+}
+
+#[test]
+fn a_session_before_a_second_start_waits_for_the_second_run() {
+    let root = Root::new();
+    let id = container(&root, "twice", json!({ "NetworkMode": "none" }));
+    ends_with_five(&started(&root.engine, &id));
+    let command = |session: &Session| session.write(b"go\n", Some(&soon())).expect("write");
+    let session = root.engine.container_attach(&id, Io::default(), all(true), Some(&soon())).expect("attach");
+    assert_eq!(session.try_wait().expect("a look between two runs"), None);
+    root.start(&id);
+    command(&session);
+    // The first wait comes when the third run has begun.
+    wait_for("the end of the second run", || root.status(&id) == "exited");
+    root.start(&id);
+    ended_with_five(&session);
+}
+
+#[test]
+fn a_session_whose_start_fails_gets_the_code_of_the_failure() {
+    let root = Root::new();
+    let host = json!({ "NetworkMode": "none" });
+    let id = root.create("fails", body(&["/no/such/program"], json!({ "OpenStdin": true, "HostConfig": host })));
+    let session = root.engine.container_attach(&id, Io::default(), all(true), Some(&soon())).expect("attach");
+    root.engine.container_start(&id, None, Some(&soon())).expect_err("a start without a program");
+    assert_eq!(session.wait(Some(&soon())).expect("the end of a start that failed"), 127);
 }
