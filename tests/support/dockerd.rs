@@ -38,9 +38,17 @@ impl Drop for Dockerd {
 /// Runs a program that must succeed; returns what it printed.
 #[track_caller]
 pub fn tool(program: &str, words: &[&str]) -> String {
+    tried(program, words).unwrap_or_else(|text| panic!("{program} {words:?}: {text}"))
+}
+
+/// Runs a program; returns what it printed, as the error where it failed.
+#[track_caller]
+pub fn tried(program: &str, words: &[&str]) -> Result<String, String> {
     let out = Command::new(program).args(words).stdin(Stdio::null()).output();
     let out = out.unwrap_or_else(|e| panic!("{program} (installed by tools/setup test): {e}"));
-    let text = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success(), "{program} {words:?}: {text}{}", String::from_utf8_lossy(&out.stdout));
-    String::from_utf8_lossy(&out.stdout).trim_end().to_owned()
+    let printed = String::from_utf8_lossy(&out.stdout).trim_end().to_owned();
+    match out.status.success() {
+        true => Ok(printed),
+        false => Err(format!("{}{printed}", String::from_utf8_lossy(&out.stderr))),
+    }
 }
