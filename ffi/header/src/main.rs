@@ -11,6 +11,7 @@
 //! In each case `sections.rs` must give each item a section, and each function's comment must say: which threads may call the
 //! function, whether the function blocks, since when the function exists, its errors, and the schema of each document.
 
+mod dotnet;
 mod errors;
 #[path = "../../src/features.rs"]
 mod features;
@@ -47,6 +48,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     files.push((top.join("bindings/node/src/raw.h"), node::raw(&functions, &header.items)));
     let java = java::raw(&functions, &header.items);
     files.extend(java.into_iter().map(|(name, text)| (top.join("bindings/java/src").join(name), text)));
+    let dotnet = dotnet::raw(&functions, &header.items);
+    files.extend(dotnet.into_iter().map(|(name, text)| (top.join("bindings/dotnet/src").join(name), text)));
     let baseline = top.join("tests/abi/baseline");
     let mut wrong = undocumented(&functions);
     wrong.extend(errors::unlisted(&functions, &header.items));

@@ -1,0 +1,262 @@
+using System;
+using System.Collections.Generic;
+using System.Runtime.ExceptionServices;
+using System.Runtime.InteropServices;
+using System.Text;
+using System.Threading;
+
+namespace Coracle
+{
+    /// <summary>The frame of one call: its operation, the memory of its arguments, and whatever it gives.</summary>
+    internal sealed class Call : IDisposable
+    {
+        // Places for answers.
+        internal IntPtr Error;
+        internal IntPtr OutId;
+        internal IntPtr OutJson;
+        internal IntPtr OutHandle;
+        internal int OutNumber = -1;
+        internal FrameStruct Frame;
+        internal ResultStruct Result;
+
+        private readonly Bounds bounds;
+        private readonly bool begins;
+        private readonly List<CoreHandle> used = new List<CoreHandle>();
+        private List<IntPtr> allocated;
+        private Op op;
+        private Source source;
+
+        /// <param name="bounds">the bounds of the call</param>
+        /// <param name="begins">whether the call is begun with CORACLE_OP_NONBLOCK</param>
+        internal Call(Bounds bounds, bool begins = false)
+        {
+            Loader.Ensure();
+            this.bounds = bounds;
+            this.begins = begins;
+            Frame.Size = (UIntPtr)FrameStruct.Length;
+            Result.Size = (UIntPtr)ResultStruct.Length;
+        }
+
+        /// <summary>The operation, which then outlives the call.</summary>
+        internal Op TakeOp()
+        {
+            Op taken = op;
+            foreach (CoreHandle handle in used)
+            {
+                handle.End(taken);
+            }
+            op = null;
+            return taken;
+        }
+
+        public void Dispose()
+        {
+            foreach (CoreHandle handle in used)
+            {
+                if (op != null)
+                {
+                    handle.End(op);
+                }
+                handle.DangerousRelease();
+            }
+            op?.End();
+            if (allocated != null)
+            {
+                allocated.ForEach(Marshal.FreeHGlobal);
+            }
+        }
+
+        // ---- arguments
+
+        /// <summary>A handle, which the call keeps until its end.</summary>
+        internal T Of<T>(T handle) where T : CoreHandle
+        {
+            handle.Use();
+            used.Add(handle);
+            return handle;
+        }
+
+        internal OpHandle Op()
+        {
+            if (op == null)
+            {
+                if (!begins && bounds.IsNone && !used.Exists(handle => handle.EndsCalls))
+                {
+                    return OpHandle.None;
+                }
+                using (var making = new Call(Bounds.None))
+                {
+                    Raw.OpNew(making, begins ? (ulong)Raw.OP_NONBLOCK : 0);
+                    op = new Op(new OpHandle(making.OutHandle), bounds);
+                }
+                foreach (CoreHandle handle in used)
+                {
+                    handle.Begin(op);
+                }
+            }
+            return op.Handle;
+        }
+
+        /// <summary>A text with a NUL at its end; null for null.</summary>
+        internal byte[] Text(string text)
+        {
+            if (text == null)
+            {
+                return null;
+            }
+            if (text.IndexOf('\0') >= 0)
+            {
+                throw CoracleException.Of(Code.Invalid, "a text has a NUL in it: \"" + text.Replace("\0", "\\0") + "\"");
+            }
+            var bytes = new byte[Encoding.UTF8.GetByteCount(text) + 1];
+            Encoding.UTF8.GetBytes(text, 0, text.Length, bytes, 0);
+            return bytes;
+        }
+
+        private IntPtr Allocated(string text)
+        {
+            byte[] bytes = Text(text);
+            if (bytes == null)
+            {
+                return IntPtr.Zero;
+            }
+            IntPtr at = Marshal.AllocHGlobal(bytes.Length);
+            allocated = allocated ?? new List<IntPtr>();
+            allocated.Add(at);
+            Marshal.Copy(bytes, 0, at, bytes.Length);
+            return at;
+        }
+
+        internal static UIntPtr Count(Array values) => (UIntPtr)(values == null ? 0 : values.Length);
+
+        internal OptionsStruct Options(OpenOptions options)
+        {
+            if (options == null)
+            {
+                return null;
+            }
+            return new OptionsStruct
+            {
+                RunDir = Allocated(options.RunDirectory),
+                ConfigJson = Allocated(Document.Write(options.Configuration)),
+                Flags = options.Flags,
+            };
+        }
+
+        internal IoStruct Io(ProcessIo io)
+        {
+            if (io == null)
+            {
+                return null;
+            }
+            return new IoStruct
+            {
+                Flags = io.Direct ? (ulong)Raw.IO_DIRECT : 0,
+                FdIn = ProcessIo.NumberOf(io.Stdin),
+                FdOut = ProcessIo.NumberOf(io.Stdout),
+                FdErr = ProcessIo.NumberOf(io.Stderr),
+                Rows = io.Rows,
+                Cols = io.Cols,
+            };
+        }
+
+        internal IntPtr Reader(Source from)
+        {
+            source = from;
+            return from == null ? IntPtr.Zero : from.Function;
+        }
+
+        internal IntPtr User(Source from) => from == null ? IntPtr.Zero : from.User;
+
+        // ---- answers
+
+        /// <summary>The status, or the count; a failure is thrown.</summary>
+        internal long Answered(long status)
+        {
+            if (status >= 0)
+            {
+                return status;
+            }
+            CoracleException failed = Failure(status, Error);
+            Exception own = source?.Thrown ?? op?.Thrown;
+            if (own != null)
+            {
+                // The caller's own exception comes as it is, with the place where it was thrown.
+                ExceptionDispatchInfo.Capture(own).Throw();
+            }
+            bounds.ThrowIfCancelled(failed);
+            throw failed;
+        }
+
+        /// <summary>A text that stays the library's.</summary>
+        internal static string Borrowed(IntPtr at) => Marshal.PtrToStringUTF8(at);
+
+        /// <summary>An id that the library gave, and that is freed.</summary>
+        internal string Id() => Taken(ref OutId);
+
+        internal string Json() => Taken(ref OutJson);
+
+        internal string BorrowedJson() => Borrowed(OutJson);
+
+        /// <summary>The code of an operation's answer, whose texts are freed.</summary>
+        internal int ResultCode()
+        {
+            Taken(ref Result.Id);
+            Taken(ref Result.Json);
+            return Result.Code;
+        }
+
+        internal byte[] FrameBytes()
+        {
+            var made = new byte[checked((int)Frame.Count)];
+            if (made.Length != 0)
+            {
+                Marshal.Copy(Frame.Data, made, 0, made.Length);
+            }
+            return made;
+        }
+
+        private static string Taken(ref IntPtr place)
+        {
+            IntPtr at = place;
+            place = IntPtr.Zero;
+            if (at == IntPtr.Zero)
+            {
+                return null;
+            }
+            try
+            {
+                return Borrowed(at);
+            }
+            finally
+            {
+                Native.coracle_free(at);
+            }
+        }
+
+        private static CoracleException Failure(long status, IntPtr error)
+        {
+            if (error == IntPtr.Zero)
+            {
+                string name = Borrowed(Native.coracle_status_name((int)status));
+                return new Facts { Code = (Code)status, Status = 500, Area = "", Message = name }.Exception();
+            }
+            try
+            {
+                return new Facts
+                {
+                    Code = (Code)Native.coracle_error_code(error),
+                    Status = Native.coracle_error_http_status(error),
+                    Errno = Native.coracle_error_errno(error),
+                    Area = Borrowed(Native.coracle_error_area(error)),
+                    Message = Borrowed(Native.coracle_error_message(error)),
+                    Detail = Document.Parse(Borrowed(Native.coracle_error_detail(error))),
+                }.Exception();
+            }
+            finally
+            {
+                Native.coracle_error_free(error);
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+using System;
+using System.IO;
+using System.Runtime.InteropServices;
+
+namespace Coracle
+{
+    /// <summary>The archive that a call reads: a stream of the caller's, or a file, which the library reads itself.</summary>
+    internal sealed class Source : IDisposable
+    {
+        private const int Most = 256 << 10;
+
+        private readonly Stream stream;
+        private readonly Descriptor file;
+        private byte[] piece;
+        private IntPtr user;
+
+        private Source(Stream stream, Descriptor file)
+        {
+            this.stream = stream;
+            this.file = file;
+        }
+
+        /// <summary>The exception of the stream.</summary>
+        internal Exception Thrown { get; private set; }
+
+        internal IntPtr Function => file != null ? Loader.ReadFd : Callbacks.Read;
+
+        internal IntPtr User
+        {
+            get
+            {
+                if (file != null)
+                {
+                    return (IntPtr)file.Number;
+                }
+                if (user == IntPtr.Zero)
+                {
+                    user = Callbacks.Keep(this);
+                }
+                return user;
+            }
+        }
+
+        internal static Source Of(Stream stream) => stream == null ? null : new Source(stream, null);
+
+        internal static Source Of(string path)
+        {
+            Loader.Ensure();
+            return new Source(null, Descriptor.Open(path));
+        }
+
+        /// <summary>Fills memory of C.</summary>
+        internal long Read(IntPtr room, long count)
+        {
+            try
+            {
+                piece = piece ?? new byte[Most];
+                int wanted = (int)Math.Min(count, Most);
+                int got = stream.Read(piece, 0, wanted);
+                if (got > wanted)
+                {
+                    throw new IOException("a stream gave " + got + " bytes where " + wanted + " were asked for");
+                }
+                if (got > 0)
+                {
+                    Marshal.Copy(piece, 0, room, got);
+                }
+                return Math.Max(got, 0);
+            }
+            catch (Exception own)
+            {
+                Thrown = own;
+                return -1;
+            }
+        }
+
+        public void Dispose()
+        {
+            file?.Dispose();
+            Callbacks.Forget(user);
+        }
+    }
+}
