@@ -8,6 +8,7 @@
 # make test-plugins plugins of every kind, managed ones beside dockerd's answers, and programs killed while they change one
 # make test-tools the tools of today (docs/tools.md), each installed and run: a life, exec, logs, build, prunes
 # make torture-node   Node's own tests with 10,000 lives of containers in the test of leaks
+# make torture-dotnet the same of .NET and Mono
 # make torture-java   Java's own tests with 10,000 lives of containers in the test of leaks
 # make test-contract the suites of API 1.18 to 1.24 against a server that has no later versions (--api-max 1.24)
 # make test-bindings  the scenarios of all bindings by each language, with the table of the functions that each one called; their own tests
@@ -17,7 +18,7 @@
 # make attacks every defence switched off in turn: its test must turn red (WALLS="name ..." for some)
 # make bench   the table beside crun, runc and dockerd (needs root); BENCH=--quick: fewer rounds
 # make guide   the guide (docs/guide), with the pages of docs/ that it links to, as a book in target/guide; installs mdbook into target/tools if it is missing
-# make packages  archives, .deb, .rpm and the Python wheel for x86_64 in target/packages/out, and their tests (packaging/README.md)
+# make packages  archives, .deb, .rpm, the Python wheel and the NuGet package for x86_64 in target/packages/out, and their tests (packaging/README.md)
 # make lint    formatting, clippy, shell scripts
 # make install PREFIX=/usr/local DESTDIR=    the libraries, the header, coracle.pc, the command, its manual pages and completions
 #
@@ -41,7 +42,7 @@ FILTER ?=
 NAME ?=
 WALLS ?=
 
-.PHONY: all demo test test-one torture test-vm test-clients test-receivers test-plugins test-tools test-contract test-bindings torture-node packages torture-java test-versions test-oci test-buildkit attacks bench guide lint install install-cli clean
+.PHONY: all demo test test-one torture test-vm test-clients test-receivers test-plugins test-tools test-contract test-bindings torture-node packages torture-java torture-dotnet test-versions test-oci test-buildkit attacks bench guide lint install install-cli clean
 
 all:
 	$(CARGO) build --release --workspace
@@ -99,6 +100,10 @@ torture-node:
 torture-java:
 	tools/setup bindings
 	CORACLE_LIVES=10000 bindings/java/tests/run.sh
+
+torture-dotnet:
+	tools/setup bindings
+	CORACLE_LIVES=10000 bindings/dotnet/tests/run.sh
 
 test-versions:
 	tools/setup test

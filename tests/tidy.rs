@@ -193,6 +193,7 @@ fn pages() -> Vec<(String, String)> {
         "bindings/lua",
         "bindings/php",
         "bindings/java",
+        "bindings/dotnet",
         "bindings/scenarios",
         "packaging",
     ] {

@@ -63,8 +63,18 @@ host_java() {
     timeout 1800 "$home/bin/java" -Xcheck:jni -Xmx256m -cp "$work" Host "$work/libhost.so" "$root" "$run" "$image"
 }
 
+host_dotnet() {
+  if ! bindings/dotnet/runtime >/dev/null 2>&1; then
+    echo "dotnet: left out, there is no runtime of .NET"
+    return
+  fi
+  bindings/dotnet/mcs core -out:"$work/host.exe" tests/hosts/Host.cs &&
+    LD_LIBRARY_PATH=$work timeout 1800 bindings/dotnet/run core "$work/host.exe" "$root" "$run" "$image"
+}
+
 language python python3
 language node node
 language go go
 language java javac
+language dotnet mcs
 exit "$status"

@@ -8,9 +8,9 @@ import pathlib
 import re
 import sys
 
-PAGES = ["README.md", "bindings/python/README.md", "bindings/go/README.md", "bindings/cpp/README.md", "bindings/node/README.md", "bindings/ruby/README.md", "bindings/lua/README.md", "bindings/php/README.md", "bindings/java/README.md"]
+PAGES = ["README.md", "bindings/python/README.md", "bindings/go/README.md", "bindings/cpp/README.md", "bindings/node/README.md", "bindings/ruby/README.md", "bindings/lua/README.md", "bindings/php/README.md", "bindings/java/README.md", "bindings/dotnet/README.md"]
 PAGES += sorted(str(page) for where in ("docs", "docs/guide/src") for page in pathlib.Path(where).glob("*.md"))
-KNOWN = {"rust": "rs", "c": "c", "python": "py", "sh": "sh", "go": "go", "cpp": "cpp", "js": "js", "ruby": "rb", "lua": "lua", "php": "php", "java": "java"}
+KNOWN = {"rust": "rs", "c": "c", "python": "py", "sh": "sh", "go": "go", "cpp": "cpp", "js": "js", "ruby": "rb", "lua": "lua", "php": "php", "java": "java", "csharp": "cs"}
 
 
 def programs():

@@ -71,6 +71,13 @@ java() { # A file of source is a program.
   bindings/java/build.sh "$work/jar" || return
   (cd "$work" && timeout 1800 "$top/bindings/java/java" "$work/jar/coracle.jar" "$1")
 }
+cs() { # By Mono's compiler, and on .NET.
+  bindings/dotnet/build.sh || return
+  mkdir -p "$work/cs"
+  cp "$(tools/target-dir)/dotnet-binding/Coracle.dll" "$work/cs/"
+  bindings/dotnet/mcs core "-r:$work/cs/Coracle.dll" -out:"$work/cs/program.exe" "$1" || return
+  (cd "$work" && timeout 1800 "$top/bindings/dotnet/run" core "$work/cs/program.exe")
+}
 ruby() { (cd "$work" && timeout 1800 env ruby "-I$top/bindings/ruby/lib" "$1"); }
 lua() { (cd "$work" && LUA_PATH="$top/bindings/lua/?.lua;$top/bindings/lua/?/init.lua;;" timeout 1800 luajit "$1"); }
 php() { (cd "$work" && timeout 1800 env php -d ffi.enable=1 -d "include_path=$top/bindings/php/src" "$1"); }
@@ -91,7 +98,7 @@ SHELL
 passed=0 failed=0
 while read -r program; do
   case $program in
-    *.rs) kind=rust ;; *.c) kind=c ;; *.py) kind=python ;; *.sh) kind=shell ;; *.go) kind=go ;; *.cpp) kind=cpp ;; *.js) kind=js ;; *.rb) kind=ruby ;; *.lua) kind=lua ;; *.php) kind=php ;; *.java) kind=java ;;
+    *.rs) kind=rust ;; *.c) kind=c ;; *.py) kind=python ;; *.sh) kind=shell ;; *.go) kind=go ;; *.cpp) kind=cpp ;; *.js) kind=js ;; *.rb) kind=ruby ;; *.lua) kind=lua ;; *.php) kind=php ;; *.java) kind=java ;; *.cs) kind=cs ;;
   esac
   pushes "$program"
   if out=$("$kind" "$program" 2>&1); then
@@ -224,6 +231,6 @@ for job in jobs_in_c supervisor_in_python ship_in_rust; do
   fi
 done
 
-if [ "$passed" -lt 39 ]; then echo "only $passed programs ended well" >&2; failed=$((failed + 1)); fi
+if [ "$passed" -lt 45 ]; then echo "only $passed programs ended well" >&2; failed=$((failed + 1)); fi
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -159,7 +159,7 @@ fn paragraphs(text: &str) -> Vec<Passage> {
 
 fn passages(path: &Path, text: &str) -> Vec<Passage> {
     match path.extension().and_then(|extension| extension.to_str()) {
-        Some("rs" | "js" | "go" | "java") => comments(text, &["//"]),
+        Some("rs" | "js" | "go" | "java" | "cs") => comments(text, &["//"]),
         Some("c" | "h") => comments(text, &["//", "/*", "*"]),
         Some("md") => paragraphs(text),
         Some("py" | "sh") => comments(text, &["#"]),
