@@ -25,6 +25,7 @@ namespace Coracle.Tests
             Streams();
             Connections();
             Callers();
+            Crowd();
             Leaks();
         }
 
