@@ -49,7 +49,20 @@ using Coracle;
 
 static class Program
 {
-    static void Main(string[] arguments)
+    static int Main(string[] arguments)
+    {
+        try
+        {
+            Run(arguments);
+            return 0;
+        }
+        catch (DllNotFoundException)
+        {
+            return 3;
+        }
+    }
+
+    static void Run(string[] arguments)
     {
         using (Engine engine = Engine.Open(arguments[0]))
         {
@@ -67,9 +80,13 @@ PROGRAM
 ../mcs core "-r:$work/app/Coracle.dll" -out:"$work/app/program.exe" "$work/program.cs"
 runs() { [ "$(env -u CORACLE_LIBRARY -u LD_LIBRARY_PATH timeout 600 ../run core "$work/app/program.exe" "$work/root" "$image")" = hello ]; }
 check "a program with the package alone runs a container" runs
-# Without the library of the package it does not: no other one was found before.
+# Without the library of the package it gets an exception: no other library was found before.
 rm -r "$work/app/runtimes"
-lacks() { ! (env -u CORACLE_LIBRARY -u LD_LIBRARY_PATH timeout 600 ../run core "$work/app/program.exe" "$work/root" "$image") >/dev/null 2>&1; }
+lacks() {
+  local code=0
+  env -u CORACLE_LIBRARY -u LD_LIBRARY_PATH timeout 600 ../run core "$work/app/program.exe" "$work/root" "$image" >/dev/null || code=$?
+  [ "$code" = 3 ]
+}
 [ -e /usr/lib/x86_64-linux-gnu/libcoracle.so.1 ] || [ -e /usr/local/lib/libcoracle.so.1 ] || check "the program without it does not" lacks
 rm -rf "/run/coracle/$(printf %s "$work/root" | sha256sum | cut -c 1-16)"
 echo "$passed passed, $failed failed"
