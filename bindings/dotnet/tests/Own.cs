@@ -20,9 +20,16 @@ namespace Coracle.Tests
         {
             Errors();
             Tasks();
+            Deadlines();
+            Waits();
             Handles();
+            ClosedMeanwhile();
+            Shared();
+            Readers();
             Collected();
+            Unkept();
             Streams();
+            Processes();
             Connections();
             Callers();
             Crowd();
@@ -239,6 +246,10 @@ namespace Coracle.Tests
                 logs.Dispose();
                 events.Dispose();
             };
+        }
+
+        private static void Deadlines()
+        {
             Tests["deadlines fail tasks and calls"] = (engine, dir) =>
             {
                 Container box = Running(engine);
@@ -258,6 +269,10 @@ namespace Coracle.Tests
                 }
                 Same(true, box.Within(TimeSpan.MaxValue).Start() == false);
             };
+        }
+
+        private static void Waits()
+        {
             Tests["a hundred waits take no thread, and end together or when they are cancelled"] = (engine, dir) =>
             {
                 Container box = Running(engine);
@@ -349,6 +364,10 @@ namespace Coracle.Tests
                 Raises<IOException>(() => Ended(body.ReadAsync(new byte[1], 0, 1)));
                 Raises<ArgumentOutOfRangeException>(() => session.Stdin.Write(new byte[1], 0, 2));
             };
+        }
+
+        private static void ClosedMeanwhile()
+        {
             Tests["a close from another thread ends the call"] = (engine, dir) =>
             {
                 Container box = Running(engine);
@@ -378,6 +397,10 @@ namespace Coracle.Tests
                 box.Kill();
                 Same(true, tasks[5].IsFaulted || Ended((Task<int>)tasks[5]) == 137);
             };
+        }
+
+        private static void Shared()
+        {
             Tests["many threads use one engine, and one closes it meanwhile"] = (engine, dir) =>
             {
                 Engine shared = engine.Again();
@@ -397,6 +420,10 @@ namespace Coracle.Tests
                 }
                 Same(1, engine.Images.List().Count);
             };
+        }
+
+        private static void Readers()
+        {
             Tests["a second reader of a session is misuse"] = (engine, dir) =>
             {
                 using (Session session = Running(engine).Attach())
@@ -482,6 +509,10 @@ namespace Coracle.Tests
                     return Descriptors <= before;
                 });
             };
+        }
+
+        private static void Unkept()
+        {
             Tests["streams of a session that nobody keeps go on, and so does a server"] = (engine, dir) =>
             {
                 Container box = engine.Containers.Create(Shell("trap 'echo end; exit' USR1; echo ready; while :; do sleep 0.05; done"));

@@ -97,6 +97,10 @@ namespace Coracle.Tests
                     Same("own", Raises<InvalidOperationException>(() => session.Communicate(new Failing(new InvalidOperationException("own")))).Message);
                 }
             };
+        }
+
+        private static void Processes()
+        {
             Tests["a terminal, an exec, samples, a run"] = (engine, dir) =>
             {
                 Container tty = engine.Containers.Create(
