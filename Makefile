@@ -5,7 +5,7 @@
 # make test-vm the suite in an emulated machine with cgroup v2 and every privilege; FILTER="module:: ..."
 # make test-clients clients of other makers at busy processors: output that they lose, and 20 times their tests
 # make test-receivers the log drivers at real receivers (part of make test, too), with what they measured, each killed CORACLE_FAULTS times (50)
-# make test-plugins plugins of every kind, managed ones beside dockerd's answers, and programs killed while they change one
+# make test-plugins plugins of every kind, also public ones, beside dockerd's answers, and programs killed while they change one
 # make test-tools the tools of today (docs/tools.md), each installed and run: a life, exec, logs, build, prunes
 # make torture-node   Node's own tests with 10,000 lives of containers in the test of leaks
 # make torture-dotnet the same of .NET and Mono
@@ -76,9 +76,9 @@ test-receivers:
 	CORACLE_FAULTS=$${CORACLE_FAULTS:-50} $(CARGO) test -p coracle-ship --features tls --test receivers -- --nocapture
 
 test-plugins:
-	tools/setup test
+	tools/setup plugins
 	$(CARGO) build -p coracle-cli
-	CORACLE_TORTURE=1 $(CARGO) test --test suite -- authorization:: network_plugin:: volume_plugin:: log_plugin:: managed_plugin::
+	CORACLE_TORTURE=1 $(CARGO) test --test suite -- authorization:: network_plugin:: volume_plugin:: log_plugin:: managed_plugin:: public_plugin::
 
 test-tools:
 	tools/setup test

@@ -4,6 +4,7 @@
 
 use super::{Filters, StringMap, VolumeUsage};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A volume in the answers of create, inspect and list.
 ///
@@ -28,8 +29,11 @@ pub struct Volume {
     pub name: String,
     /// The driver's options.
     pub options: Option<StringMap>,
-    /// `local`.
+    /// `local`, or `global` where the plugin says so.
     pub scope: String,
+    /// The plugin's own facts about the volume, if the plugin has any: only in the answer of an inspect.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<BTreeMap<String, serde_json::Value>>,
     /// Only in the answer of a disk usage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage_data: Option<VolumeUsage>,

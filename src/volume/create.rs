@@ -48,7 +48,8 @@ impl Creator {
         let row =
             self.db.write(Flush::Durable, |tx| self.stager.insert_row(tx, &mut staged, body).map(|(row, _)| row))?;
         self.register.event("create", &name, &[])?;
-        self.register.shown(&row)
+        // As dockerd: a plugin's own facts are in the answers of inspects alone.
+        Ok(Volume { status: None, ..self.register.shown(&row)? })
     }
 }
 

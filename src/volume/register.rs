@@ -127,6 +127,7 @@ impl Register {
             name: row.name.clone(),
             options: document(row.options.as_deref())?,
             scope: "local".into(),
+            status: None,
             usage_data: None,
         })
     }

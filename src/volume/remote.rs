@@ -27,11 +27,13 @@ pub(crate) struct RemoteVolumes {
     pub(super) plugins: Arc<Plugins>,
 }
 
-/// The answer to Mount, and to Path.
+/// The answer to Mount, and to Path; a part of that to Get.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
 struct Mounted {
     mountpoint: Option<String>,
+    /// In the answer to Get alone.
+    status: Option<BTreeMap<String, serde_json::Value>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -131,8 +133,9 @@ impl RemoteVolumes {
         without_place(volume, driver);
         let Ok(plugin) = self.hurried(driver) else { return };
         if let Ok(got) = plugin.call::<Got>("VolumeDriver.Get", &json!({ "Name": volume.name })) {
-            let place = got.volume.and_then(|volume| volume.mountpoint).unwrap_or_default();
-            volume.mountpoint = shown_path(&plugin, place);
+            let got = got.volume.unwrap_or_default();
+            volume.status = got.status.filter(|status| !status.is_empty());
+            volume.mountpoint = shown_path(&plugin, got.mountpoint.unwrap_or_default());
         }
         volume.scope = scope(&plugin);
     }

@@ -78,6 +78,7 @@ mod oracle_versions;
 mod platforms;
 mod powercut;
 mod powercut_peer;
+mod public_plugin;
 mod races;
 mod registry;
 mod remote;

@@ -134,7 +134,7 @@ impl Drop for World {
 }
 
 /// A request to a router, with a JSON body unless it is null: status, and the answer as JSON or text.
-fn ask(router: &Router, method: &str, target: &str, body: &Value) -> (u16, Value) {
+pub(crate) fn ask(router: &Router, method: &str, target: &str, body: &Value) -> (u16, Value) {
     let (fields, bytes): (&[(&str, &str)], _) = match body {
         Value::Null => (&[], Vec::new()),
         body => (&[("Content-Type", "application/json")], body.to_string().into_bytes()),

@@ -109,6 +109,8 @@ fn a_plugin_makes_mounts_and_removes_volumes() {
     assert_eq!(ends(&root, &id), 0);
     assert_eq!(std::fs::read_to_string(plugin.top.join("far/f")).expect("the file"), "hello\n");
     assert_eq!(plugin.calls(), [("Mount".to_owned(), json!({ "Name": "far", "ID": id }))]);
+    let status = root.engine.volume_inspect("far").expect("inspect").status;
+    assert_eq!((json!(status), made.status), (json!({ "files": 1 }), None));
     let mount = root.inspect(&id).mounts[0].clone();
     assert_eq!((mount.name.as_str(), mount.driver.as_str()), ("far", "toy"));
     // The next start gives back the mount of the life before.

@@ -23,7 +23,7 @@ def place(body):
 def get(body):
     if not os.path.isdir(place(body)):
         raise ValueError("no such volume")
-    return {"Volume": {"Name": body["Name"], "Mountpoint": place(body)}}
+    return {"Volume": {"Name": body["Name"], "Mountpoint": place(body), "Status": {"files": len(os.listdir(place(body)))}}}
 
 
 CALLS = {
