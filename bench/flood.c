@@ -4,6 +4,7 @@
  *
  *   flood LENGTH TOTAL [TIME]
  *   flood end TIME          waits a tenth of a second, writes the clock to TIME and ends at once
+ *   flood tick COUNT        writes COUNT lines, each with the clock, a twentieth of a second apart
  *   flood willing           ends at once at SIGTERM
  */
 #include <fcntl.h>
@@ -35,6 +36,16 @@ static int end(const char *path) {
     _exit(write(file, text, length) == length ? 0 : 1);
 }
 
+static int tick(long count) {
+    for (; count > 0; count--) {
+        char text[32];
+        usleep(50000);
+        int length = snprintf(text, sizeof text, "at=%lld\n", now());
+        if (write(1, text, length) != length) return 1;
+    }
+    return 0;
+}
+
 int main(int argc, char **argv) {
     if (argc == 2 && !strcmp(argv[1], "willing")) {
         signal(SIGTERM, leave);
@@ -42,6 +53,7 @@ int main(int argc, char **argv) {
     }
     if (argc < 3) return 2;
     if (!strcmp(argv[1], "end")) return end(argv[2]);
+    if (!strcmp(argv[1], "tick")) return tick(atol(argv[2]));
     long length = atol(argv[1]), total = atol(argv[2]);
     if (length < 1 || length > PIECE) return 2;
     static char piece[2 * PIECE];

@@ -63,7 +63,7 @@ pub use container::Archive;
 pub use container::StatsStream;
 pub use engine::{
     AttachOptions, BegunStop, Changed, ContainerRestart, ContainerStop, ContainerWait, Durability, Engine, ExecWait,
-    Io, Lease, Options, Session, SessionRead, ShipLogs, Started, UsernsRemap, host_report, version,
+    Io, Lease, Options, Outbox, Session, SessionRead, ShipLogs, Started, UsernsRemap, host_report, version,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use event::EventStream;

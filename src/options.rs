@@ -3,10 +3,11 @@
 use crate::error::{Error, Result};
 use crate::kernel::probe::on_tmpfs;
 use crate::kernel::switches::Switches;
-use crate::model::{RegistryOptions, StringMap};
+use crate::model::{RegistryOptions, StringMap, duration};
 use crate::store::Durability;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The options of an engine root.
 ///
@@ -37,6 +38,9 @@ pub struct Options {
     pub log_options: StringMap,
     /// The deliverer of the logs of the root's containers whose log drivers deliver (`docs/logs.md` has their list).
     pub ship_logs: ShipLogs,
+    /// The bounds of the logs of removed containers whose lines are not delivered. Absent: those that an open of this root named
+    /// last, at first 256 MiB and 7 days.
+    pub outbox: Option<Outbox>,
     /// The control group above those of containers that name none; default `/coracle`.
     pub cgroup_parent: String,
     /// Labels of the engine (`key=value`), shown by info.
@@ -138,6 +142,44 @@ impl ShipLogs {
     }
 }
 
+/// The bounds of the outbox of a root, which has the logs of removed containers whose lines are not delivered. Beyond them the
+/// oldest logs are dropped, and their lines counted (`LogDelivery.Dropped` of `info`).
+///
+/// ```
+/// # use coracle::{Options, Outbox};
+/// let mut options = Options::new("/var/lib/example");
+/// options.outbox = Outbox::parse(Some("64m"), Some("24h"))?;
+/// assert_eq!(options.outbox.map(|bounds| (bounds.bytes, bounds.age.as_secs())), Some((64 << 20, 86_400)));
+/// # Ok::<(), coracle::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outbox {
+    /// Bytes of all these logs.
+    pub bytes: u64,
+    /// The time since a container's removal, to the second.
+    pub age: Duration,
+}
+
+impl Outbox {
+    /// Reads a size (`64m`: units of 1024) and a time (`24h`); the other one has its default where one is absent. `None`: both
+    /// are absent. Errors: a text of another form.
+    pub fn parse(size: Option<&str>, age: Option<&str>) -> Result<Option<Outbox>> {
+        if size.is_none() && age.is_none() {
+            return Ok(None);
+        }
+        let usual = coracle_ship::Bounds::default();
+        let wrong = |name: &str, text: &str, form: &str| Error::invalid(format!("{name}: {text:?} is not {form}"));
+        let bytes = size.map_or(Ok(usual.bytes), |text| {
+            coracle_ship::options::size(text).ok_or_else(|| wrong("outbox-max-size", text, "a size, such as 256m"))
+        })?;
+        let age = age.map_or(Ok(usual.age), |text| {
+            let nanos = duration(text).and_then(|nanos| u64::try_from(nanos).ok());
+            nanos.map(Duration::from_nanos).ok_or_else(|| wrong("outbox-max-age", text, "a time, such as 168h"))
+        })?;
+        Ok(Some(Outbox { bytes, age }))
+    }
+}
+
 impl Options {
     /// The default options for `root`.
     pub fn new(root: impl AsRef<Path>) -> Options {
@@ -149,6 +191,7 @@ impl Options {
             log_driver: "json-file".into(),
             log_options: StringMap::new(),
             ship_logs: ShipLogs::default(),
+            outbox: None,
             cgroup_parent: "/coracle".into(),
             labels: Vec::new(),
             registry: RegistryOptions::default(),
@@ -315,6 +358,22 @@ mod tests {
         UsernsRemap::check_root(other, (6, 2)).unwrap();
         let old = UsernsRemap::check_root(tmpfs, (6, 2)).unwrap_err();
         assert!(old.message().contains("/dev/shm is on a tmpfs, which needs Linux 6.3"), "{old}");
+    }
+
+    #[test]
+    fn bounds_of_the_outbox_are_read() {
+        let of = |size, age| Outbox::parse(size, age);
+        assert_eq!(of(None, None).unwrap(), None);
+        let both = of(Some("1k"), Some("1h30m")).unwrap().unwrap();
+        assert_eq!((both.bytes, both.age.as_secs()), (1024, 5400));
+        let usual = of(Some("1k"), None).unwrap().unwrap();
+        assert_eq!(usual.age, Duration::from_secs(604_800));
+        assert_eq!(of(None, Some("1s")).unwrap().unwrap().bytes, 256 << 20);
+        let refused = |size, age| of(size, age).unwrap_err().message().to_owned();
+        assert_eq!(refused(Some("much"), None), "outbox-max-size: \"much\" is not a size, such as 256m");
+        for age in ["", "7", "7d", "-1h"] {
+            assert_eq!(refused(None, Some(age)), format!("outbox-max-age: {age:?} is not a time, such as 168h"));
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod settings;
 use crate::args::{Command, Flag, Parsed};
 use crate::session::no_thread;
 use crate::{Entry, Failure, Globals, Outcome};
-use coracle::{Durability, Options, ShipLogs};
+use coracle::{Durability, Options, Outbox, ShipLogs};
 use coracle_http::{Address, ApiVersion, RequestLog, Router, RouterOptions, Server, ServerOptions, Tls};
 use memory::Memory;
 use nix::sys::signal::{SigSet, Signal};
@@ -48,6 +48,12 @@ const COMMAND: Command = Command {
             "HOW",
             "who delivers logs to receivers: program (one of its own, the default), thread (of this one), or none",
         ),
+        Flag::value(
+            &["outbox-max-size"],
+            "SIZE",
+            "how much is kept of undelivered logs of removed containers (at first 256m); the root remembers it",
+        ),
+        Flag::value(&["outbox-max-age"], "TIME", "for how long it is kept (at first 168h)"),
         Flag::value(&["cgroup-parent"], "PATH", "control group of containers that name none (default /coracle)"),
         Flag::value(&["durability"], "HOW", "full, normal or off (default full)"),
         Flag::switch(
@@ -229,6 +235,8 @@ fn options(globals: &Globals, parsed: &Parsed) -> Result<Options, Failure> {
             Failure::Usage(format!("invalid value {word:?} for --ship-logs: none, thread or program"))
         })?;
     }
+    let bounds = Outbox::parse(parsed.last("outbox-max-size"), parsed.last("outbox-max-age"));
+    options.outbox = bounds.map_err(|error| Failure::Usage(error.message().to_owned()))?;
     options.restart_containers =
         !parsed.has("no-restart-containers") && parsed.last("restart-containers") != Some("false");
     Ok(options)

@@ -7,7 +7,7 @@ use crate::handle::{self, Object};
 use crate::types::*;
 use coracle_http::Router;
 use engine::model::{Mirror, Proxies, StringMap};
-use engine::{Durability, Engine, ErrorKind, Options, ShipLogs, UsernsRemap};
+use engine::{Durability, Engine, ErrorKind, Options, Outbox, ShipLogs, UsernsRemap};
 use libc::c_char;
 use serde::Deserialize;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -170,6 +170,10 @@ struct Config {
     log_driver: Option<String>,
     /// The deliverer of the logs of drivers with a receiver: `none`, `thread` or `program`.
     ship_logs: Option<String>,
+    /// How many bytes of the logs of removed containers are kept whose lines are not delivered, such as `256m`.
+    outbox_max_size: Option<String>,
+    /// For how long they are kept, such as `168h`.
+    outbox_max_age: Option<String>,
     /// Options of that log driver.
     log_opts: Option<StringMap>,
     /// The control group above those of containers that name none.
@@ -247,6 +251,7 @@ pub(crate) fn options(root: *const c_char, opt: *const coracle_open_options) -> 
         Some(word) => ShipLogs::parse(word)
             .ok_or_else(|| Failure::invalid("opt.config_json: ship-logs is not one of none, thread, program"))?,
     };
+    options.outbox = Outbox::parse(config.outbox_max_size.as_deref(), config.outbox_max_age.as_deref())?;
     options.log_driver = config.log_driver.unwrap_or(options.log_driver);
     options.log_options = config.log_opts.unwrap_or(options.log_options);
     options.cgroup_parent = config.cgroup_parent.unwrap_or(options.cgroup_parent);
@@ -312,6 +317,11 @@ mod tests {
         assert_eq!(
             (proxies.https.as_deref(), proxies.http, proxies.exempt.as_deref()),
             (Some("http://p"), None, Some(""))
+        );
+        let outbox = read(c"{\"outbox-max-size\":\"1m\",\"outbox-max-age\":\"1h\"}").unwrap().outbox.unwrap();
+        assert_eq!((outbox.bytes, outbox.age.as_secs()), (1 << 20, 3600));
+        assert!(
+            read(c"{\"outbox-max-age\":\"1d\"}").unwrap_err().message.contains("outbox-max-age: \"1d\" is not a time")
         );
         assert!(read(c"{\"ip\":\"here\"}").unwrap_err().message.contains("ip is not an address"));
         assert!(read(c"{\"durability\":\"some\"}").unwrap_err().message.contains("durability"));

@@ -139,7 +139,8 @@ pub struct coracle_open_options {
     /// Directory on tmpfs for what a reboot ends; NULL: one under /run/coracle, named after the root.
     pub run_dir: *const c_char,
     /// An object with any of: "durability" ("full", "normal", "off"), "log-driver", "log-opts" (object of strings), "ship-logs"
-    /// (who delivers the logs of drivers that deliver: "program", one of its own, the default; "thread"; "none"), "cgroup-parent", "userns-remap"
+    /// (who delivers the logs of drivers that deliver: "program", one of its own, the default; "thread"; "none"), "outbox-max-size" and "outbox-max-age" (strings, such as "256m" and "168h": the bounds
+    /// of the logs of removed containers whose lines are not delivered; absent: those of the open that named some last), "cgroup-parent", "userns-remap"
     /// (FIRST:COUNT of the host's ids, USER[:GROUP] of /etc/subuid and /etc/subgid, or "default"), "apparmor" (the profile of
     /// containers that name none, where the kernel has AppArmor; absent: coracle-default-1, "unconfined": none),
     /// "selinux-enabled" (containers have SELinux labels; refused where the kernel has no SELinux), "ip" (the host's address

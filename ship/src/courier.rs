@@ -196,7 +196,7 @@ impl Courier {
     fn turn(&mut self, at: u64, stop: BorrowedFd<'_>) -> Result<bool, Problem> {
         let Some(source) = self.sources.get_mut(&at) else { return Ok(false) };
         self.frames.clear();
-        let Some(turn) = source.next(&mut self.frames)? else { return Ok(false) };
+        let Some(turn) = source.next(&mut self.frames, stop)? else { return Ok(false) };
         if self.frames.frames.is_empty() {
             // Records that the driver leaves out. Those before them may be on their way.
             source.reading = turn.end(&self.frames);

@@ -22,6 +22,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 pub(crate) use fluentd::acknowledged;
 use std::io::Write;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 /// The drivers that deliver.
@@ -106,6 +107,20 @@ impl Driver {
             Driver::Plugin(_) => Box::new(plugin::Entries::of(facts)),
             Driver::Splunk(settings) => Box::new(settings.encoder(facts)),
             Driver::Syslog(settings) => Box::new(settings.encoder(facts)),
+        }
+    }
+
+    /// The longest line, in bytes, that receivers of this kind take as one message, whatever characters it has; and the words that say
+    /// how the line goes there, if that is the reason.
+    pub(crate) fn longest_line(&self) -> (usize, &'static str) {
+        match (self, self.destination().manner) {
+            (_, Manner::Datagrams) => (32 << 10, " by datagrams"),
+            // 128 chunks, of a text in which each byte may take six.
+            (_, Manner::GelfDatagrams) => (24 << 10, " by datagrams"),
+            // The service's bound for an event, and for an entry.
+            (Driver::Awslogs(_), _) => ((256 << 10) - 26, ""),
+            (Driver::Gcplogs(_), _) => (128 << 10, ""),
+            _ => (1 << 20, ""),
         }
     }
 
@@ -207,10 +222,9 @@ impl Frames {
         self.left_out.clear();
     }
 
-    /// How many of these records are left out.
-    pub(crate) fn left_out_of(&self, records: std::ops::Range<usize>) -> u64 {
-        let before = |end: usize| self.left_out.partition_point(|number| *number < end);
-        (before(records.end) - before(records.start)) as u64
+    /// Whether the driver leaves a record out.
+    pub(crate) fn leaves_out(&self, number: usize) -> bool {
+        self.left_out.binary_search(&number).is_ok()
     }
 
     /// Ends a frame with the bytes so far.
@@ -222,7 +236,7 @@ impl Frames {
 /// Turns batches into frames. Records that a driver leaves out (empty lines of GELF) have no frame, and are named.
 pub trait Encoder: Send {
     /// Before each batch: gets what its frames need. Errors: it cannot be had now.
-    fn prepare(&mut self) -> Result<(), Problem> {
+    fn prepare(&mut self, _stop: BorrowedFd<'_>) -> Result<(), Problem> {
         Ok(())
     }
 

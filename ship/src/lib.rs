@@ -7,6 +7,7 @@
 
 mod aws;
 mod base64;
+pub mod bounds;
 pub mod courier;
 pub mod cursor;
 pub mod drivers;
@@ -16,6 +17,7 @@ mod files;
 mod google;
 pub mod holder;
 pub mod http;
+mod metadata;
 pub mod net;
 pub mod options;
 pub mod outbox;
@@ -31,5 +33,6 @@ mod time;
 #[cfg(feature = "tls")]
 mod tls;
 
+pub use bounds::Bounds;
 pub use plan::{Facts, LogPlugin, Plan, check, check_files, check_spool};
 pub use proxies::{Proxies, is_exempt};

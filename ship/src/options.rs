@@ -26,8 +26,18 @@ pub(crate) fn refused<T>(text: impl Into<String>) -> Result<T, Error> {
 pub(crate) const COMMON: [&str; 5] = ["env", "env-regex", "labels", "labels-regex", "tag"];
 
 /// The options of every driver that delivers: how the spool is bounded.
-pub const SPOOL: [&str; 6] =
-    ["mode", "max-buffer-size", "cache-disabled", "cache-max-size", "cache-max-file", "cache-compress"];
+pub const SPOOL: [&str; 7] = [
+    "mode",
+    "max-buffer-size",
+    "max-line-size",
+    "cache-disabled",
+    "cache-max-size",
+    "cache-max-file",
+    "cache-compress",
+];
+
+/// The bounds of the option `max-line-size`: the part of a line that one record of the log has, and 1 MiB.
+const LINE: (u64, u64) = (16 << 10, 1 << 20);
 
 /// The first option that does not stand in the lists.
 pub(crate) fn unknown<'a>(options: &'a Options, known: &[&str]) -> Option<&'a String> {
@@ -53,12 +63,28 @@ pub(crate) fn flag(options: &Options, key: &str) -> Result<bool, Error> {
 
 /// Whether a text is a number of bytes as Go's units read it: `512`, `1m`, `1.5 MiB`.
 pub(crate) fn is_size(text: &str) -> bool {
+    size(text).is_some()
+}
+
+/// The bytes of such a text; `None`: it is another one.
+pub fn size(text: &str) -> Option<u64> {
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
     let number = &text[..text.len() - unit.len()];
     let unit = unit.strip_prefix(' ').unwrap_or(unit).to_ascii_lowercase();
     let unit = unit.strip_suffix('b').unwrap_or(&unit);
-    let unit = unit.strip_suffix('i').unwrap_or(unit);
-    number.parse::<f64>().is_ok() && matches!(unit, "" | "k" | "m" | "g" | "t" | "p")
+    let power = ["", "k", "m", "g", "t", "p"].iter().position(|one| *one == unit.strip_suffix('i').unwrap_or(unit))?;
+    let number: f64 = number.parse().ok()?;
+    Some((number * 1024_f64.powi(i32::try_from(power).ok()?)) as u64)
+}
+
+/// The option `max-line-size`: up to so many bytes the parts of a line are joined. `None`: they are not. Errors: no size, or one
+/// out of bounds.
+pub(crate) fn line_size(options: &Options) -> Result<Option<usize>, Error> {
+    let Some(text) = options.get("max-line-size") else { return Ok(None) };
+    match size(text).filter(|size| (LINE.0..=LINE.1).contains(size)).and_then(|size| usize::try_from(size).ok()) {
+        Some(size) => Ok(Some(size)),
+        None => refused(format!("invalid value for max-line-size: '{text}': it takes a size from 16k to 1m")),
+    }
 }
 
 /// Where a receiver is.

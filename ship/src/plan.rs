@@ -4,7 +4,7 @@
 use crate::cursor::Cursor;
 use crate::drivers::{Destination, Driver, NAMES};
 use crate::net::{Problem, ask_once};
-use crate::options::{Error, Options, is_size, refused, text};
+use crate::options::{Error, Options, is_size, line_size, refused, text};
 use crate::proxies::Proxies;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use serde_json::{Map, Value};
@@ -147,7 +147,13 @@ pub fn check(kind: &str, options: &Options) -> Result<(), Error> {
         return refused(format!("logger: no log driver named '{kind}' is registered"));
     }
     check_spool(options)?;
-    Driver::parse(kind, options).map(|_| ())
+    let driver = Driver::parse(kind, options)?;
+    match (line_size(options)?, driver.longest_line()) {
+        (Some(size), (most, how)) if size > most => refused(format!(
+            "invalid value for max-line-size: {size} bytes are more than the {most} that {kind} takes{how}"
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Checks the options of every driver that delivers: those of the spool. A plugin checks its own options.
@@ -162,6 +168,7 @@ pub fn check_spool(options: &Options) -> Result<(), Error> {
     if let Some(size) = options.get("max-buffer-size").filter(|size| !is_size(size)) {
         return refused(format!("error parsing option max-buffer-size: invalid size: '{size}'"));
     }
+    line_size(options)?;
     if let Some(other) =
         text(options, "cache-disabled").filter(|_| crate::options::flag(options, "cache-disabled").is_err())
     {
@@ -256,6 +263,26 @@ mod tests {
             assert_eq!(check("syslog", &buffered).is_ok(), is_one, "{size}");
         }
         assert_eq!(refused(buffered), "error parsing option max-buffer-size: invalid size: '1q'");
+        for bad in ["", "1", "16383", "1025k", "1.1m", "much", "-1"] {
+            let wanted = format!("invalid value for max-line-size: '{bad}': it takes a size from 16k to 1m");
+            assert_eq!(refused(of("max-line-size", bad)), wanted);
+        }
+        for (address, good, bad) in [
+            (
+                "udp://a:1",
+                "32k",
+                Some(
+                    "invalid value for max-line-size: 32769 bytes are more than the 32768 that syslog takes by datagrams",
+                ),
+            ),
+            ("tcp://a:1", "1m", None),
+        ] {
+            let mut options = of("syslog-address", address);
+            options.insert("max-line-size".into(), good.into());
+            assert_eq!(check("syslog", &options), Ok(()));
+            options.insert("max-line-size".into(), "32769".into());
+            assert_eq!(check("syslog", &options).err().map(|error| error.0).as_deref(), bad);
+        }
         assert_eq!(refused(of("cache-disabled", "maybe")), "invalid value for option cache-disabled: maybe");
         assert_eq!(
             check("etwlogs", &Options::new()).unwrap_err().0,

@@ -3,6 +3,7 @@
 //! One shipper works for a root: it holds a lock. The lock goes when its last thread has ended. A shipper is threads of a
 //! program that has a root open ([`run`]), or a program of its own ([`run_until_done`]).
 
+use crate::bounds::Bounds;
 use crate::courier::{Courier, Source, with_fault};
 use crate::cursor::{CursorFile, Fault};
 use crate::drivers::{Destination, Driver};
@@ -31,9 +32,6 @@ const ROUNDS: (Duration, Duration) = (Duration::from_secs(30), Duration::from_se
 const IDLE: Duration = Duration::from_secs(10);
 /// How long it waits for the end of its couriers, and how often it looks. They tell log plugins to leave.
 const PARTING: (Duration, Duration) = (Duration::from_secs(5), Duration::from_millis(10));
-/// The bounds of the logs of removed containers: bytes, and age.
-const MOST: u64 = 256 << 20;
-const AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Starts a thread with this work; answers whether it could.
 pub type Spawn = Box<dyn Fn(Box<dyn FnOnce() + Send>) -> bool + Send>;
@@ -282,11 +280,12 @@ impl Shared {
                 orphans.push((facts.modified().unwrap_or(SystemTime::UNIX_EPOCH), size(&entry.own), id));
             }
         }
+        let most = Bounds::read(&self.root);
         orphans.sort();
         let mut sum: u64 = orphans.iter().map(|(_, size, _)| size).sum();
         for (since, size, id) in orphans {
-            let is_old = since.elapsed().is_ok_and(|age| age > AGE);
-            if sum <= MOST && !is_old {
+            let is_old = since.elapsed().is_ok_and(|age| age > most.age);
+            if sum <= most.bytes && !is_old {
                 break;
             }
             sum -= size;

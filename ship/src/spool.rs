@@ -4,6 +4,8 @@
 //! of each file among all files of the log, and how many records came before it. So a file is found again under any
 //! name, and records that rotation removed are counted.
 
+mod join;
+
 use crate::cursor::{Cursor, Position};
 use crate::record::{self, Head};
 use crate::sys;
@@ -45,8 +47,15 @@ pub struct Record {
     to: usize,
     /// Set if the line is longer than a record.
     pub part: Option<Part>,
+    /// How many records the log has up to its end, with this one.
+    pub ordinal: u64,
     /// The place behind it.
-    pub after: Position,
+    after: Position,
+    /// So many records of the log are in it: more than one if the parts of a line were joined.
+    pieces: u64,
+    /// Everything before the place behind it stands in this record or in earlier ones. It does not, while a line of the other stream is
+    /// in the middle of a joined one.
+    moves: bool,
     /// Damaged records between the one before and this one.
     damaged: u64,
     /// Nothing is to be delivered: it only leads over damaged records.
@@ -88,7 +97,10 @@ impl Batch {
                 from,
                 to: batch.text.len(),
                 part: None,
+                ordinal: number as u64 + 1,
                 after: Position { generation: 1, offset: 0, ordinal: number as u64 + 1 },
+                pieces: 1,
+                moves: true,
                 damaged: 0,
                 hollow: false,
             });
@@ -119,6 +131,10 @@ pub struct Spool {
     name: String,
     open: Option<Open>,
     window: Vec<u8>,
+    /// Parts of a line are joined up to so many bytes.
+    joins: Option<usize>,
+    /// The last read found the beginning of a line alone.
+    waits: bool,
 }
 
 /// How far a log is read: the cursor, and the begun line of each stream (its first ordinal, and how many parts came).
@@ -127,20 +143,27 @@ pub struct Place {
     /// The content of the cursor's file once everything up to here is delivered.
     pub cursor: Cursor,
     begun: [Option<(u64, u32)>; 2],
+    /// Delivered and damaged records whose place the cursor cannot have yet.
+    ahead: (u64, u64),
 }
 
 impl Place {
     /// The place at a cursor. A line that was begun before it counts from here on.
     pub fn at(cursor: Cursor) -> Place {
-        Place { cursor, begun: [None; 2] }
+        Place { cursor, begun: [None; 2], ahead: (0, 0) }
     }
 
-    /// Moves over records that are done.
-    pub fn pass(&mut self, done: &[Record]) {
-        for record in done {
-            self.cursor.position = record.after;
-            self.cursor.lost += record.damaged;
-            self.cursor.delivered += u64::from(!record.hollow);
+    /// Moves over records that are done. Those that are left out, by their numbers, count as neither delivered nor lost.
+    pub fn pass(&mut self, done: &[Record], is_left_out: impl Fn(usize) -> bool) {
+        for (number, record) in done.iter().enumerate() {
+            self.ahead.0 += if record.hollow || is_left_out(number) { 0 } else { record.pieces };
+            self.ahead.1 += record.damaged;
+            if record.moves {
+                let (delivered, damaged) = std::mem::take(&mut self.ahead);
+                self.cursor.position = record.after;
+                self.cursor.delivered += delivered;
+                self.cursor.lost += damaged;
+            }
             self.begun[usize::from(record.head.stderr)] =
                 record.part.filter(|part| !part.last).map(|part| (part.first, part.number));
         }
@@ -159,14 +182,26 @@ pub struct Owed {
 impl Spool {
     /// The log `name` whose files are in one or both of these directories.
     pub fn new(dirs: [PathBuf; 2], name: &str) -> Spool {
-        Spool { dirs, name: name.to_owned(), open: None, window: Vec::new() }
+        Spool { dirs, name: name.to_owned(), open: None, window: Vec::new(), joins: None, waits: false }
+    }
+
+    /// From now on parts of a line are joined up to so many bytes.
+    pub fn join(&mut self, most: Option<usize>) {
+        self.joins = most;
+    }
+
+    /// Whether the last read found a line whose end is not there yet, and nothing before it.
+    pub fn waits(&self) -> bool {
+        self.waits
     }
 
     /// The records behind a place: those of one turn. Where rotation removed records, the place moves over them and counts
-    /// them as lost.
-    pub fn read(&mut self, place: &mut Place) -> io::Result<Batch> {
+    /// them as lost. `takes_all`: also the beginning of a line whose end is not there yet.
+    pub fn read(&mut self, place: &mut Place, takes_all: bool) -> io::Result<Batch> {
+        place.ahead = (0, 0);
         loop {
-            let batch = self.read_open(place)?;
+            self.waits = false;
+            let batch = self.read_open(place, takes_all)?;
             if !batch.is_empty() {
                 return Ok(batch);
             }
@@ -175,8 +210,8 @@ impl Spool {
                 self.open = self.open.take().filter(|open| open.packed.is_some());
                 return Ok(Batch::default());
             };
-            // The last records of the file before may have come after it was read.
-            let batch = self.read_open(place)?;
+            // The last records of the file before may have come after it was read. No other part comes in it.
+            let batch = self.read_open(place, true)?;
             if !batch.is_empty() {
                 return Ok(batch);
             }
@@ -212,50 +247,42 @@ impl Spool {
     }
 
     /// The whole records of the file at a place.
-    fn read_open(&mut self, place: &Place) -> io::Result<Batch> {
+    fn read_open(&mut self, place: &Place, takes_all: bool) -> io::Result<Batch> {
         let at = place.cursor.position;
         if self.open.as_ref().is_none_or(|open| open.mark.generation != at.generation) {
             self.open = self.all()?.into_iter().find(|open| open.mark.generation == at.generation);
         }
         let Some(open) = self.open.as_mut() else { return Ok(Batch::default()) };
         let mut most = CHUNK;
-        let end = loop {
+        loop {
             self.window.clear();
             open.read(at.offset, most, &mut self.window)?;
-            match memchr::memrchr(b'\n', &self.window) {
-                Some(end) => break end + 1,
-                None if self.window.len() < most => {
+            let is_all = self.window.len() < most;
+            let end = match memchr::memrchr(b'\n', &self.window) {
+                Some(end) => end + 1,
+                None if is_all => {
                     // A log that nothing is left of keeps no memory.
                     self.window = Vec::new();
                     return Ok(Batch::default());
                 }
-                None if most >= MOST => break self.window.len(),
-                None => most *= 2,
-            }
-        };
-        Ok(self.split(end, place))
-    }
-
-    fn split(&self, end: usize, place: &Place) -> Batch {
-        let (mut batch, mut begun, mut after, mut damaged) = (Batch::default(), place.begun, place.cursor.position, 0);
-        for line in self.window[..end].split_inclusive(|byte| *byte == b'\n') {
-            let from = batch.text.len();
-            let ordinal = after.ordinal;
-            after.offset += line.len() as u64;
-            after.ordinal += 1;
-            let Some(head) = record::parse(line.strip_suffix(b"\n").unwrap_or(line), &mut batch.text) else {
-                damaged += 1;
-                continue;
+                None if most >= MOST => self.window.len(),
+                None => {
+                    most *= 2;
+                    continue;
+                }
             };
-            let to = batch.text.len();
-            let begun = &mut begun[usize::from(head.stderr)];
-            let part = part(*begun, head.whole, to - from, ordinal);
-            *begun = part.filter(|part| !part.last).map(|part| (part.first, part.number));
-            let damaged = std::mem::take(&mut damaged);
-            batch.records.push(Record { head, from, to, part, after, damaged, hollow: false });
+            let batch = split(&self.window[..end], place);
+            let (batch, waits) = match self.joins {
+                None => (batch, false),
+                Some(longest) => batch.joined(longest, takes_all || (!is_all && most >= MOST)),
+            };
+            if waits && batch.is_empty() && !is_all {
+                most *= 2;
+                continue;
+            }
+            self.waits = waits && batch.is_empty();
+            return Ok(batch);
         }
-        batch.close(after, damaged);
-        batch
     }
 
     /// The oldest file behind a generation.
@@ -292,6 +319,30 @@ impl Spool {
     }
 }
 
+/// The records of a window behind a place.
+fn split(window: &[u8], place: &Place) -> Batch {
+    let (mut batch, mut begun, mut after, mut damaged) = (Batch::default(), place.begun, place.cursor.position, 0);
+    for line in window.split_inclusive(|byte| *byte == b'\n') {
+        let from = batch.text.len();
+        let ordinal = after.ordinal;
+        after.offset += line.len() as u64;
+        after.ordinal += 1;
+        let Some(head) = record::parse(line.strip_suffix(b"\n").unwrap_or(line), &mut batch.text) else {
+            damaged += 1;
+            continue;
+        };
+        let to = batch.text.len();
+        let begun = &mut begun[usize::from(head.stderr)];
+        let part = part(*begun, head.whole, to - from, ordinal);
+        *begun = part.filter(|part| !part.last).map(|part| (part.first, part.number));
+        let (ordinal, damaged) = (after.ordinal, std::mem::take(&mut damaged));
+        let record = Record { head, from, to, part, ordinal, after, pieces: 1, moves: true, damaged, hollow: false };
+        batch.records.push(record);
+    }
+    batch.close(after, damaged);
+    batch
+}
+
 /// The part of a line that a record is; `None`: it is the whole line.
 fn part(begun: Option<(u64, u32)>, whole: bool, length: usize, ordinal: u64) -> Option<Part> {
     // A shorter record without a newline is the end of the output.
@@ -323,10 +374,24 @@ impl Batch {
             return;
         }
         match self.records.last_mut() {
-            Some(last) => (last.after, last.damaged) = (after, last.damaged + damaged),
+            Some(last) => {
+                (last.ordinal, last.after, last.damaged) = (after.ordinal, after, last.damaged + damaged);
+            }
             None => {
                 let head = Head { stderr: false, time_ns: 0, whole: true };
-                self.records.push(Record { head, from: 0, to: 0, part: None, after, damaged, hollow: true });
+                let ordinal = after.ordinal;
+                self.records.push(Record {
+                    head,
+                    from: 0,
+                    to: 0,
+                    part: None,
+                    ordinal,
+                    after,
+                    pieces: 1,
+                    moves: true,
+                    damaged,
+                    hollow: true,
+                });
             }
         }
     }

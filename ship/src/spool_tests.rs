@@ -47,12 +47,12 @@ fn set_attribute(path: &std::ffi::CStr, mark: &[u8]) {
 fn rest(spool: &mut Spool, place: &mut Place) -> Vec<String> {
     let mut texts = Vec::new();
     loop {
-        let batch = spool.read(place).unwrap();
+        let batch = spool.read(place, false).unwrap();
         if batch.is_empty() {
             return texts;
         }
         texts.extend(batch.records().iter().map(|one| String::from_utf8(batch.text(one).to_vec()).unwrap()));
-        place.pass(batch.records());
+        place.pass(batch.records(), |_| false);
     }
 }
 
@@ -94,10 +94,10 @@ fn compressed_files_are_read_from_any_place() {
     files.write("log.1.gz", (1, 0, 0), &[]);
     files.write("log", (2, 9000, plain.len() as u64), &["end\\n"]);
     let (mut spool, mut place) = (files.spool(), Place::default());
-    let first = spool.read(&mut place).unwrap();
+    let first = spool.read(&mut place, false).unwrap();
     assert!(first.records().len() < 9000);
     let start = place;
-    place.pass(&first.records()[..10]);
+    place.pass(&first.records()[..10], |_| false);
     let all = rest(&mut spool, &mut place);
     assert_eq!((all.len(), all[0].as_str(), all[8990].as_str()), (8991, "10", "end"));
     let mut again = start;
@@ -114,9 +114,9 @@ fn a_begun_record_waits_and_a_damaged_one_is_counted() {
     assert_eq!(rest(&mut spool, &mut place), ["a"]);
     assert_eq!((place.cursor.delivered, place.cursor.lost, place.cursor.position.ordinal), (1, 1, 2));
     raw.write_all(b"garbage alone\n").unwrap();
-    let batch = spool.read(&mut place).unwrap();
+    let batch = spool.read(&mut place, false).unwrap();
     assert!(batch.records()[0].hollow);
-    place.pass(batch.records());
+    place.pass(batch.records(), |_| false);
     assert_eq!((place.cursor.delivered, place.cursor.lost, place.cursor.position.ordinal), (1, 2, 3));
     raw.write_all(br#"{"log":"b\n","stream":"std"#).unwrap();
     assert!(rest(&mut spool, &mut place).is_empty());
@@ -130,13 +130,99 @@ fn parts_of_a_line_are_numbered() {
     let long = "x".repeat(PART);
     files.write("log", (1, 0, 0), &["a\\n", &long, &long, "tail\\n", "end"]);
     let (mut spool, mut place) = (files.spool(), Place::default());
-    let batch = spool.read(&mut place).unwrap();
+    let batch = spool.read(&mut place, false).unwrap();
     let parts: Vec<_> =
         batch.records().iter().map(|one| one.part.map(|part| (part.first, part.number, part.last))).collect();
     let wanted = [None, Some((1, 1, false)), Some((1, 2, false)), Some((1, 3, true)), None];
     assert_eq!(parts, wanted);
     // A retry from the middle numbers them alike.
-    place.pass(&batch.records()[..2]);
-    let again = spool.read(&mut place).unwrap();
+    place.pass(&batch.records()[..2], |_| false);
+    let again = spool.read(&mut place, false).unwrap();
     assert_eq!(again.records()[0].part, batch.records()[2].part);
+}
+
+/// Appends a record of a stream to the first file.
+fn append(files: &Files, stderr: bool, text: &str) {
+    let mut file = OpenOptions::new().create(true).append(true).open(files.0.join("log")).unwrap();
+    let stream = if stderr { "stderr" } else { "stdout" };
+    writeln!(file, r#"{{"log":"{text}","stream":"{stream}","time":"2026-11-21T12:20:28Z"}}"#).unwrap();
+}
+
+/// The lengths of all joined records behind a place, with their parts and numbers; the place moves over them.
+fn joined(spool: &mut Spool, place: &mut Place, takes_all: bool) -> Vec<(usize, Option<(u32, bool)>, u64)> {
+    let mut all = Vec::new();
+    loop {
+        let batch = spool.read(place, takes_all).unwrap();
+        if batch.is_empty() {
+            return all;
+        }
+        let part = |one: &Record| one.part.map(|part| (part.number, part.last));
+        all.extend(batch.records().iter().map(|one| (batch.text(one).len(), part(one), one.ordinal)));
+        place.pass(batch.records(), |_| false);
+    }
+}
+
+#[test]
+fn parts_of_a_line_are_joined_up_to_a_size() {
+    let files = Files::new("joined");
+    let long = "x".repeat(PART);
+    files.write("log", (1, 0, 0), &["a\\n", &long, &long, "tail\\n", &long, &long, &long, &long, "\\n", "b\\n"]);
+    let (mut spool, mut place) = (files.spool(), Place::default());
+    spool.join(Some(3 * PART));
+    let wanted = [
+        (1, None, 1),
+        (2 * PART + 4, None, 4),
+        (3 * PART, Some((1, false)), 7),
+        (PART, Some((2, true)), 9),
+        (1, None, 10),
+    ];
+    assert_eq!(joined(&mut spool, &mut place, false), wanted);
+    assert_eq!((place.cursor.position.ordinal, place.cursor.delivered, place.cursor.lost), (10, 10, 0));
+    assert_eq!(spool.owed(&place.cursor).unwrap(), Owed::default());
+}
+
+#[test]
+fn a_joined_line_waits_for_its_end_unless_it_is_told_not_to() {
+    let files = Files::new("waiting");
+    let long = "x".repeat(PART);
+    files.write("log", (1, 0, 0), &["a\\n", &long]);
+    let (mut spool, mut place) = (files.spool(), Place::default());
+    spool.join(Some(1 << 20));
+    assert_eq!(joined(&mut spool, &mut place, false), [(1, None, 1)]);
+    assert!(spool.waits());
+    append(&files, false, "end\\n");
+    assert_eq!(joined(&mut spool, &mut place, false), [(PART + 3, None, 3)]);
+    assert!(!spool.waits());
+    append(&files, false, &long);
+    assert_eq!(joined(&mut spool, &mut place, true), [(PART, Some((1, false)), 4)]);
+    append(&files, false, "late\\n");
+    assert_eq!(joined(&mut spool, &mut place, false), [(4, Some((2, true)), 5)]);
+    assert_eq!(place.cursor.delivered, 5);
+}
+
+#[test]
+fn a_line_in_the_middle_of_another_holds_the_cursor_back() {
+    let files = Files::new("woven");
+    let long = "x".repeat(PART);
+    files.write("log", (1, 0, 0), &["a\\n", &long]);
+    append(&files, true, "error\\n");
+    let (mut spool, mut place) = (files.spool(), Place::default());
+    spool.join(Some(1 << 20));
+    assert_eq!(joined(&mut spool, &mut place, false), [(1, None, 1)], "the error is not read before the line");
+    append(&files, false, "end\\n");
+    let start = place;
+    let batch = spool.read(&mut place, false).unwrap();
+    let texts: Vec<usize> = batch.records().iter().map(|one| batch.text(one).len()).collect();
+    assert_eq!(texts, [PART + 3, 5]);
+    place.pass(&batch.records()[..1], |_| false);
+    assert_eq!(place.cursor, start.cursor, "a break repeats both");
+    place.pass(&batch.records()[1..], |number| number == 0);
+    assert_eq!((place.cursor.position.ordinal, place.cursor.delivered), (4, 3), "the error was left out");
+    // Across a rotation the parts stay two records.
+    append(&files, false, &long);
+    let size = files.0.join("log").metadata().unwrap().len();
+    std::fs::rename(files.0.join("log"), files.0.join("log.1")).unwrap();
+    files.write("log", (2, 5, size), &["end\\n"]);
+    assert_eq!(joined(&mut spool, &mut place, false), [(PART, Some((1, false)), 5), (3, Some((2, true)), 6)]);
+    assert_eq!((place.cursor.delivered, place.cursor.lost), (5, 0));
 }

@@ -6,11 +6,12 @@ use super::{Places, Snapshot, dirs};
 use crate::error::{Error, Result};
 use crate::model::{LogDelivery, LogOwed};
 use crate::notes::{LogLevel, note};
+use crate::options::Outbox;
 use crate::parts::Part;
 use crate::plugin::{FIFOS_INSIDE, Plugins};
 use crate::time::rfc3339_nano;
 use coracle_ship::outbox::Status;
-use coracle_ship::{Facts, LogPlugin, Plan, Proxies, outbox};
+use coracle_ship::{Bounds, Facts, LogPlugin, Plan, Proxies, outbox};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -134,7 +135,20 @@ pub(crate) fn sums(root: &Path) -> Result<Value> {
         let sum = json!({ "Logs": logs, "Delivered": delivered, "Sent": sent, "LeftOut": left_out, "Lost": lost, "Owed": owed });
         (driver, sum)
     });
-    Ok(json!({ "Drivers": shown.collect::<serde_json::Map<_, _>>(), "Dropped": coracle_ship::shipper::dropped(root) }))
+    let most = Bounds::read(root);
+    Ok(json!({
+        "Drivers": shown.collect::<serde_json::Map<_, _>>(),
+        "Dropped": coracle_ship::shipper::dropped(root),
+        "Outbox": { "MaxBytes": most.bytes, "MaxSeconds": most.age.as_secs() },
+    }))
+}
+
+/// At the open of a root: bounds that its options name hold from now on.
+pub(super) fn bound(root: &Path, bounds: Option<Outbox>) -> Result<()> {
+    let Some(Outbox { bytes, age }) = bounds else { return Ok(()) };
+    Part::Ship.need().map_err(|error| error.context("outbox"))?;
+    let failed = |e: std::io::Error| Error::io("write the bounds of the outbox", &e).in_area("log");
+    Bounds { bytes, age }.write(root).map_err(failed)
 }
 
 /// Before the directory of a removed container is removed: a log that is still owed moves to the outbox. A log that cannot

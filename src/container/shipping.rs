@@ -15,6 +15,7 @@ use coracle_ship::holder::Holder;
 use guard::Guard;
 use std::ffi::{CString, OsString};
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -46,6 +47,7 @@ struct Parts {
 impl Shipping {
     /// Errors: this build of the library has no such program.
     pub(crate) fn new(places: &Arc<Places>, options: &Options) -> Result<Shipping> {
+        delivery::bound(places.root(), options.outbox)?;
         let how = options.ship_logs;
         if how == ShipLogs::Program && !cfg!(feature = "shipper") {
             return Err(Error::unsupported(
@@ -140,10 +142,36 @@ impl Parts {
                 return Err(Error::io(format_args!("lock {}", self.lock_path().display()), &error));
             }
         }
-        let program = sealed_memfd(NAME, &program()?, Sealed::Program)?;
+        let (program, words) = (program()?, self.words()?);
+        if let Err(error) = self.leave_for_monitors(&program, &words) {
+            note(LogLevel::Warn, "log", None, || {
+                format!("no monitor can start the program that delivers logs: {error}")
+            });
+        }
+        let program = sealed_memfd(NAME, &program, Sealed::Program)?;
         // The lock passes to the program with the descriptor.
         Holder::vacate(&lock);
-        start_detached(program.as_fd(), lock.as_fd(), &self.words()?).map(|()| true)
+        start_detached(program.as_fd(), lock.as_fd(), &words).map(|()| true)
+    }
+
+    /// Leaves the program and its words in the run directory: monitors start the program again if it is killed, when no program has
+    /// the root open.
+    fn leave_for_monitors(&self, program: &[u8], words: &Words) -> Result<()> {
+        let mut text = u32::try_from(words.line.len()).unwrap_or(0).to_le_bytes().to_vec();
+        words.line.iter().chain(&words.environment).for_each(|word| text.extend_from_slice(word.to_bytes_with_nul()));
+        for (name, content) in [("ship.program", program), ("ship.words", &text)] {
+            let path = self.places.run().join(name);
+            if std::fs::read(&path).is_ok_and(|old| old == content) {
+                continue;
+            }
+            // A monitor maps the file: another one takes its place.
+            let part = path.with_extension("new");
+            let mut how = OpenOptions::new();
+            let file = how.write(true).create(true).truncate(true).mode(0o600).open(&part);
+            let done = file.and_then(|mut file| file.write_all(content)).and_then(|()| std::fs::rename(&part, &path));
+            done.map_err(|error| Error::io(format_args!("write {}", path.display()), &error))?;
+        }
+        Ok(())
     }
 
     /// The directories above all FIFOs to log plugins, made if they are missing.

@@ -26,7 +26,7 @@ mod wait;
 
 pub use crate::container::{Io, Lease};
 pub use crate::op::Changed;
-pub use crate::options::{Options, ShipLogs, UsernsRemap};
+pub use crate::options::{Options, Outbox, ShipLogs, UsernsRemap};
 pub use crate::store::Durability;
 pub use ends::{BegunStop, ContainerRestart, ContainerStop, ExecWait};
 pub use report::host_report;

@@ -237,7 +237,7 @@ pub(crate) fn moment(text: &str) -> Option<i64> {
 }
 
 /// Nanoseconds of numbers with units, as docker's clients write them.
-fn duration(text: &str) -> Option<i64> {
+pub(crate) fn duration(text: &str) -> Option<i64> {
     const UNITS: [(&str, f64); 7] =
         [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
     let (mut rest, mut total) = (text, 0.0);

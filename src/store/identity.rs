@@ -129,8 +129,10 @@ const OF_NEW_ROOTS: [&str; 17] = [
     KEPT,
 ];
 /// Files that an engine makes in a new run directory.
-const OF_NEW_RUNS: [&str; 13] = [
+const OF_NEW_RUNS: [&str; 15] = [
     "ship.lock",
+    "ship.program",
+    "ship.words",
     "x",
     "c",
     "leases",
@@ -180,7 +182,10 @@ impl Claim {
         // The outbox is there once a log was delivered, caches once a build had one, plugins once one was enabled.
         let dirs = ["containers", "layers", "volumes", "tmp", "outbox", "caches", "plugins"].into_iter();
         for dir in dirs.filter(|dir| !matches!(*dir, "outbox" | "caches" | "plugins") || self.root.join(dir).exists()) {
-            if !names(&self.root.join(dir))?.iter().all(|name| dir == "tmp" && name == b"empty") {
+            // The bounds of the outbox are an option of the root, and no content.
+            let is_of_opens =
+                |name: &Vec<u8>| (dir == "tmp" && name == b"empty") || (dir == "outbox" && name == b"bounds");
+            if !names(&self.root.join(dir))?.iter().all(is_of_opens) {
                 return Ok(false);
             }
         }

@@ -124,7 +124,11 @@ fn lines_reach_syslog_and_can_be_read_here() {
 fn info_has_the_sums_of_each_driver_and_every_line_counts_once() {
     let (root, mut receiver) = (shipping(), Receiver::new());
     receiver.rsyslog();
-    assert_eq!(root.engine.info().expect("info")["LogDelivery"], json!({ "Drivers": {}, "Dropped": 0 }));
+    assert_eq!(
+        root.engine.info().expect("info")["LogDelivery"],
+        json!({ "Drivers": {}, "Dropped": 0,
+        "Outbox": { "MaxBytes": 268_435_456, "MaxSeconds": 604_800 } })
+    );
     let run = |name: &str, kind: &str, options: Value| {
         let words = ["sh", "-c", "seq 1 40; echo; echo; echo end"];
         let id = root.create(name, body(&words, logged(kind, &options)));
@@ -198,6 +202,40 @@ fn an_absent_receiver_holds_up_nothing_and_gets_all_later() {
     root.wait_for("the lines", || receiver.out().lines().count() == 20_001);
     assert!(receiver.out().lines().last().is_some_and(|line| line.ends_with("| bye")));
     root.wait_for("the end of the delivery", || !outbox(&root, &id).exists());
+}
+
+#[test]
+fn the_outbox_keeps_to_bounds_that_an_open_names_and_counts_the_dropped_lines() {
+    let root = shipping();
+    let owe = |name: &str, count: u32| {
+        let more = logged("syslog", &json!({ "syslog-address": "tcp://127.0.0.1:1" }));
+        let id = root.create(name, body(&["seq", "1", &count.to_string()], more));
+        root.start(&id);
+        root.wait(&id);
+        root.engine.container_remove(&id, RemoveContainer::default(), Some(&soon())).expect("remove");
+        outbox(&root, &id)
+    };
+    let (old, young) = (owe("old", 2000), owe("young", 1000));
+    assert!(old.exists() && young.exists());
+    let open = |size: Option<&str>, age: Option<&str>| {
+        let mut options = options_at(&root.dir);
+        options.outbox = coracle::Outbox::parse(size, age).expect("bounds");
+        drop(Engine::open_with(options).expect("open"));
+    };
+    let told = || root.engine.info().expect("info")["LogDelivery"].clone();
+    // Some 80 bytes a line: one of the two logs is too much. The deliverer of the first open sees it.
+    open(Some("200k"), None);
+    root.wait_for("the older log's end", || !old.exists());
+    root.wait_for("the count", || told()["Dropped"] == 2000);
+    assert!(young.exists());
+    let bounds = json!({ "MaxBytes": 204_800, "MaxSeconds": 604_800 });
+    assert_eq!(told()["Outbox"], bounds);
+    // An open that names none leaves them.
+    open(None, None);
+    assert_eq!((told()["Outbox"].clone(), young.exists()), (bounds, true));
+    open(None, Some("0s"));
+    root.wait_for("the younger log's end", || !young.exists());
+    root.wait_for("the count", || told()["Dropped"] == 3000);
 }
 
 /// A container whose spool takes some 40 KB, with more lines than that for a receiver that is not there. `mode`: as the

@@ -279,7 +279,8 @@ def open(
     lenient: members of bodies and queries that this library does not know are passed over, and told by the warnings of
     answers; without it they are Invalid.
     ephemeral: containers created here end when the engine is closed or this program ends, however it ends.
-    Further arguments, by the names of the header's `config_json`: log_driver, log_opts, ship_logs, cgroup_parent,
+    Further arguments, by the names of the header's `config_json`: log_driver, log_opts, ship_logs, outbox_max_size,
+    outbox_max_age, cgroup_parent,
     userns_remap, apparmor, selinux_enabled, ip, plugin_dirs, authorization_plugins, labels, insecure_registries, registry_mirrors,
     http_proxy, https_proxy, no_proxy, small_memory, large_windows, relay_loopback, leave_docker_user, restart_containers.
     """

@@ -5,6 +5,7 @@ use super::with_fault;
 use crate::cursor::{CursorFile, Fault};
 use crate::drivers::{Destination, Driver, Encoder, Frames, Verdict};
 use crate::net::{Link, Problem};
+use crate::options::line_size;
 use crate::outbox::{Entry, forget};
 use crate::plan::Plan;
 use crate::proxies::Proxies;
@@ -19,6 +20,8 @@ use std::time::{Duration, Instant};
 
 /// Requests of a log that is written slowly follow each other so far apart.
 const GATHER: Duration = Duration::from_secs(1);
+/// So long the beginning of a line waits for the rest, where parts of lines are joined.
+const LINE: Duration = Duration::from_secs(1);
 
 /// A log that is being delivered.
 pub struct Source {
@@ -42,6 +45,8 @@ pub struct Source {
     pub(super) is_ready: bool,
     /// Nothing was left when the log was read last.
     is_read: bool,
+    /// Since then the log ends with the beginning of a line.
+    begun: Option<Instant>,
     /// The last request.
     asked: Option<Instant>,
     /// This log alone was refused: it is not tried before.
@@ -63,10 +68,10 @@ impl Turn {
         place
     }
 
-    /// Moves a place over records of the batch. Those that are left out count as neither delivered nor lost.
+    /// Moves a place over records of the batch.
     fn pass(&self, place: &mut Place, records: Range<usize>, frames: &Frames) {
-        place.pass(&self.batch.records()[records.clone()]);
-        place.cursor.delivered -= frames.left_out_of(records);
+        let first = records.start;
+        place.pass(&self.batch.records()[records], |number| frames.leaves_out(first + number));
     }
 
     /// The place behind each frame; behind the last one also what the driver left out after it.
@@ -93,13 +98,14 @@ impl Source {
             plan: number(&entry),
             slot: plan.slot,
             is_last_look: false,
-            spool: entry.spool(&plan.log),
+            spool: spool(&entry, plan),
             entry,
             file,
             done: place,
             reading: place,
             is_ready: true,
             is_read: false,
+            begun: None,
             asked: None,
             held: None,
             pause: Pause::FIRST,
@@ -112,13 +118,15 @@ impl Source {
     }
 
     /// Reads the next batch and makes its frames; `None`: there are no more records.
-    pub(super) fn next(&mut self, frames: &mut Frames) -> Result<Option<Turn>, Problem> {
+    pub(super) fn next(&mut self, frames: &mut Frames, stop: BorrowedFd<'_>) -> Result<Option<Turn>, Problem> {
         self.renew();
         let mut start = self.reading;
         let failed = |error: io::Error| Problem::OfOne(Fault::Read, error.raw_os_error().unwrap_or(libc::EIO));
-        let batch = self.spool.read(&mut start).map_err(failed)?;
+        let takes_all = self.begun.is_some_and(|since| since.elapsed() >= LINE);
+        let batch = self.spool.read(&mut start, takes_all).map_err(failed)?;
         if batch.is_empty() {
             (self.is_ready, self.is_read) = (false, true);
+            self.begun = self.spool.waits().then(|| self.begun.unwrap_or_else(Instant::now));
             if self.reading == self.done && start != self.reading {
                 // Rotation took records, and none came after them.
                 self.reading = start;
@@ -126,8 +134,8 @@ impl Source {
             }
             return Ok(None);
         }
-        self.is_read = false;
-        self.encoder.prepare().map_err(Problem::of_one)?;
+        (self.is_read, self.begun) = (false, None);
+        self.encoder.prepare(stop).map_err(Problem::of_one)?;
         self.encoder.encode(&batch, frames);
         Ok(Some(Turn { start, batch }))
     }
@@ -143,6 +151,7 @@ impl Source {
         if let Some((plan, Ok(driver))) = plan.map(|plan| (plan.clone(), Driver::of(&plan, &self.entry.plan_path()))) {
             self.encoder = driver.encoder(&plan.facts);
             self.slot = plan.slot;
+            self.spool.join(line_size(&plan.options).unwrap_or(None));
         }
     }
 
@@ -151,7 +160,7 @@ impl Source {
     pub(super) fn has_ended(&mut self) -> bool {
         self.renew();
         let was_last_look = self.is_last_look;
-        self.is_last_look = !self.is_ready && self.reading == self.done && !self.entry.has_monitor(self.slot);
+        self.is_last_look = !self.is_ready && self.is_delivered() && !self.entry.has_monitor(self.slot);
         self.is_ready |= self.is_last_look && !was_last_look;
         self.is_last_look && was_last_look
     }
@@ -160,7 +169,7 @@ impl Source {
     pub(super) fn due(&self) -> Duration {
         let held = self.held.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
         match self.asked.filter(|_| self.is_read) {
-            _ if !self.is_ready => Duration::MAX,
+            _ if !self.is_ready => self.begun.map_or(Duration::MAX, |since| LINE.saturating_sub(since.elapsed())),
             Some(asked) => GATHER.saturating_sub(asked.elapsed()).max(held),
             None => held,
         }
@@ -236,8 +245,19 @@ impl Source {
 
     /// Whether the container was removed and everything is delivered. Its delivery is forgotten then.
     pub(super) fn is_over(&self) -> bool {
-        self.reading == self.done && self.entry.is_orphan() && forget(&self.entry).is_ok()
+        self.is_delivered() && self.entry.is_orphan() && forget(&self.entry).is_ok()
     }
+
+    fn is_delivered(&self) -> bool {
+        self.reading == self.done && self.begun.is_none()
+    }
+}
+
+fn spool(entry: &Entry, plan: &Plan) -> Spool {
+    let mut spool = entry.spool(&plan.log);
+    // A create refused a wrong size.
+    spool.join(line_size(&plan.options).unwrap_or(None));
+    spool
 }
 
 /// The inode of the plan's file; 0: there is none.

@@ -4,17 +4,20 @@ use super::{Destination, Encoder, Frames, Manner, TlsFiles, Verdict, push_json};
 use crate::aws::{Credentials, Service};
 use crate::cursor::Fault;
 use crate::http::{Answer, Site};
+use crate::metadata::{self, Temporary};
 use crate::net::Problem;
 use crate::options::{Error, Options, refused, text, unknown};
 use crate::plan::Facts;
 use crate::spool::Batch;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
-const KNOWN: [&str; 9] = [
+const KNOWN: [&str; 10] = [
     "awslogs-create-group",
     "awslogs-create-stream",
+    "awslogs-credentials-endpoint",
     "awslogs-credentials-file",
     "awslogs-endpoint",
     "awslogs-force-flush-interval-seconds",
@@ -24,7 +27,7 @@ const KNOWN: [&str; 9] = [
     "awslogs-stream",
 ];
 /// Options of dockerd that would change the records.
-const UNSUPPORTED: [&str; 3] = ["awslogs-credentials-endpoint", "awslogs-datetime-format", "awslogs-multiline-pattern"];
+const UNSUPPORTED: [&str; 2] = ["awslogs-datetime-format", "awslogs-multiline-pattern"];
 /// Dockerd takes no such options with this driver.
 const FOREIGN: [&str; 4] = ["env", "env-regex", "labels", "labels-regex"];
 /// The bounds of a put: events, bytes with those that the service adds for each, and milliseconds from first to last.
@@ -46,6 +49,8 @@ pub struct Settings {
     makes_group: bool,
     makes_stream: bool,
     credentials: Option<PathBuf>,
+    /// The path of the keys at the server of the container that this program runs in.
+    endpoint: Option<String>,
 }
 
 /// Reads the options.
@@ -73,6 +78,7 @@ pub fn parse(options: &Options) -> Result<Settings, Error> {
         makes_group: flag(options, "awslogs-create-group")?.unwrap_or(false),
         makes_stream: flag(options, "awslogs-create-stream")?.unwrap_or(true),
         credentials: text(options, "awslogs-credentials-file").map(Into::into),
+        endpoint: endpoint(options)?,
     })
 }
 
@@ -85,6 +91,19 @@ fn flag(options: &Options, key: &str) -> Result<Option<bool>, Error> {
         Error(format!("must specify valid value for log opt '{key}': {}", error.0.trim_start_matches(&named)))
     };
     crate::options::flag(options, key).map(Some).map_err(told)
+}
+
+/// The path of keys at the server of the container that this program runs in.
+fn endpoint(options: &Options) -> Result<Option<String>, Error> {
+    match text(options, "awslogs-credentials-endpoint") {
+        Some(path) if !path.starts_with('/') => {
+            refused(format!("awslogs-credentials-endpoint should be a path, such as /v2/credentials, got {path}"))
+        }
+        Some(_) if text(options, "awslogs-credentials-file").is_some() => {
+            refused("awslogs-credentials-endpoint and awslogs-credentials-file exclude each other")
+        }
+        path => Ok(path.map(str::to_owned)),
+    }
 }
 
 /// The region of the options, else that of this program's environment.
@@ -122,11 +141,12 @@ impl Settings {
     pub(super) fn destination(&self) -> Destination {
         let stream = self.stream.as_deref().unwrap_or_default();
         let file = self.credentials.as_deref().unwrap_or(std::path::Path::new("")).display();
+        let endpoint = self.endpoint.as_deref().unwrap_or_default();
         Destination {
             address: self.service.site.address.clone(),
             tls: TlsFiles::default(),
             manner: Manner::Asked,
-            account: format!("{} {} {stream} {} {file}", self.service.region, self.group, self.makes_stream),
+            account: format!("{} {} {stream} {} {file} {endpoint}", self.service.region, self.group, self.makes_stream),
         }
     }
 
@@ -137,6 +157,7 @@ impl Settings {
             stream: self.stream.clone().unwrap_or_else(|| own.replace([':', '*'], "-")),
             settings: self.clone(),
             keys: None,
+            temporary: None,
             events: Vec::new(),
             bytes: 0,
             counts: VecDeque::new(),
@@ -159,6 +180,8 @@ pub struct Puts {
     settings: Settings,
     stream: String,
     keys: Option<Credentials>,
+    /// Keys of a server near this machine, kept until they are about to end.
+    temporary: Option<Temporary>,
     /// Milliseconds and JSON of the events of the next put.
     events: Vec<(i64, String)>,
     bytes: usize,
@@ -234,8 +257,9 @@ impl Puts {
 
 impl Encoder for Puts {
     /// Keys are read for each batch: renewed ones are used.
-    fn prepare(&mut self) -> Result<(), Problem> {
-        self.keys = Credentials::find(self.settings.credentials.as_deref());
+    fn prepare(&mut self, stop: BorrowedFd<'_>) -> Result<(), Problem> {
+        let from = (self.settings.credentials.as_deref(), self.settings.endpoint.as_deref());
+        self.keys = metadata::credentials(from, &mut self.temporary, stop)?;
         self.keys.as_ref().map(|_| ()).ok_or(Problem::Failed(Fault::Credentials, 0))
     }
 

@@ -161,7 +161,7 @@ impl Encoder for Entries {
         let (mut count, mut through) = (0, 0);
         for (number, record) in batch.records().iter().enumerate().filter(|(_, record)| !record.hollow) {
             self.entry(batch.text(record), record.head.stderr, record.head.time_ns, record.part);
-            (count, through) = (count + 1, record.after.ordinal);
+            (count, through) = (count + 1, record.ordinal);
             if self.entries.len() >= FULL {
                 self.close(frames, std::mem::take(&mut count), number + 1, through);
             }

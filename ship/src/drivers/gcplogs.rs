@@ -10,6 +10,7 @@ use crate::plan::Facts;
 use crate::spool::{Batch, Record};
 use crate::time::{now_ns, utc};
 use serde_json::{Map, Value, json};
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
 const KNOWN: [&str; 7] = [
@@ -162,7 +163,7 @@ impl Entries {
         let out = &mut self.entries;
         out.push_str(if self.count == 0 { "" } else { "," });
         // The service drops another entry of the same name and time: lines that come again are there once.
-        let name = format!("{}-{}", self.id, record.after.ordinal);
+        let name = format!("{}-{}", self.id, record.ordinal);
         out.push_str(&format!("{{\"insertId\":\"{name}\",\"timestamp\":\"{}\"", utc(record.head.time_ns)));
         out.push_str(",\"jsonPayload\":{");
         if !text.is_empty() {
@@ -197,7 +198,7 @@ impl Entries {
 
 impl Encoder for Entries {
     /// The key is read for each batch: a renewed one is used.
-    fn prepare(&mut self) -> Result<(), Problem> {
+    fn prepare(&mut self, _: BorrowedFd<'_>) -> Result<(), Problem> {
         let now = now_ns().div_euclid(1_000_000_000);
         self.account = Account::find(self.settings.credentials.as_deref(), self.account.take(), AUDIENCE, now);
         let project = self.account.as_ref().and_then(|account| account.project.as_ref());

@@ -183,7 +183,7 @@ impl Encoder for Messages {
                 frames.left_out.push(number);
                 continue;
             }
-            self.make(text, record.head.stderr, record.head.time_ns, record.after.ordinal);
+            self.make(text, record.head.stderr, record.head.time_ns, record.ordinal);
             self.pack(&mut frames.bytes);
             if self.is_stream {
                 frames.bytes.push(0);

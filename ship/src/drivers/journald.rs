@@ -60,7 +60,7 @@ impl Encoder for Entries {
             push(out, "MESSAGE", batch.text(record));
             push(out, "PRIORITY", if record.head.stderr { b"3" } else { b"6" });
             push(out, "SYSLOG_TIMESTAMP", utc(record.head.time_ns).as_bytes());
-            push(out, "CONTAINER_LOG_ORDINAL", record.after.ordinal.to_string().as_bytes());
+            push(out, "CONTAINER_LOG_ORDINAL", record.ordinal.to_string().as_bytes());
             if let Some(part) = record.part {
                 // The last part has no mark of a partial message, as in dockerd.
                 if !part.last {

@@ -172,7 +172,7 @@ impl Records {
         push_bytes(&mut body, 1, String::from_utf8_lossy(text).as_bytes());
         push_bytes(out, 5, &body);
         push_attribute(out, RECORD_ATTRIBUTE, "log.iostream", if record.head.stderr { "stderr" } else { "stdout" });
-        let uid = format!("{}-{}", self.id, record.after.ordinal);
+        let uid = format!("{}-{}", self.id, record.ordinal);
         push_attribute(out, RECORD_ATTRIBUTE, "log.record.uid", &uid);
         for (key, value) in record.part.map_or(Vec::new(), |part| parts_of_line(&self.id, part)) {
             push_attribute(out, RECORD_ATTRIBUTE, key, &value);

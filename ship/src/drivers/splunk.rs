@@ -271,7 +271,7 @@ impl Encoder for Events {
         let mut count = 0;
         for (number, record) in batch.records().iter().enumerate().filter(|(_, record)| !record.hollow) {
             let head = record.head;
-            if self.event(batch.text(record), head.stderr, head.time_ns, record.after.ordinal) {
+            if self.event(batch.text(record), head.stderr, head.time_ns, record.ordinal) {
                 count += 1;
             } else {
                 frames.left_out.push(number);

@@ -60,6 +60,12 @@ fn deliver() {
         assert_eq!(first[field], value, "{field}");
     }
     assert!(last["MESSAGE"].as_str().is_some_and(|text| text.len() > 400_000), "{:.200}", last["MESSAGE"]);
+    // The parts of a line are one entry again.
+    let mut joined = world.container("b", "journald", &[("max-line-size", "1m")]);
+    let text = "y".repeat(300_000);
+    joined.push_in_parts(&text, 16 << 10);
+    assert_eq!(joined.await_delivery(), (19, 0));
+    wait_for("the line", || entries().contains(&format!("\"MESSAGE\":\"{text}\"")));
 }
 
 /// The entries, as lines of JSON.

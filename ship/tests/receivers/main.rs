@@ -16,6 +16,9 @@ mod gcp;
 mod gelf;
 mod honesty;
 mod journal;
+#[cfg(feature = "tls")]
+mod lines;
+mod metadata;
 mod moto;
 mod otel;
 #[cfg(feature = "tls")]

@@ -94,27 +94,29 @@ input({input} port="{port}" address="127.0.0.1")
 
     /// A container whose lines go to this receiver, by the port of a relay or the receiver's own.
     pub fn log(&self, world: &World, name: &str, port: u16) -> Log {
+        self.log_with(world, name, port, &[])
+    }
+
+    /// As [`Peer::log`], with further options.
+    pub fn log_with(&self, world: &World, name: &str, port: u16, more: &[(&str, &str)]) -> Log {
         let host = format!("127.0.0.1:{port}");
         let of = |scheme: &str| format!("{scheme}://{host}");
-        let ca = self.dir.join("ca.pem").display().to_string();
-        match self.kind {
-            Kind::SyslogTcp => world.container(name, "syslog", &[("syslog-address", &of("tcp"))]),
-            Kind::Relp => world.container(name, "syslog", &[("syslog-address", &of("relp"))]),
-            Kind::SyslogTls => {
-                let options = [("syslog-address", &*of("tcp+tls")), ("syslog-tls-ca-cert", &*ca)];
-                world.container(name, "syslog", &options)
-            }
-            Kind::Fluentd => {
-                world.container(name, "fluentd", &[("fluentd-address", &*host), ("fluentd-request-ack", "true")])
-            }
-            Kind::Splunk => world.container(name, "splunk", &[("splunk-url", &*of("http")), ("splunk-token", "t")]),
-            Kind::Otlp => world.container(name, "otlp", &[("otlp-endpoint", &of("http"))]),
-            Kind::GelfTcp => world.container(name, "gelf", &[("gelf-address", &of("tcp"))]),
+        let (ca, tls, tcp) = (self.dir.join("ca.pem").display().to_string(), of("tcp+tls"), of("tcp"));
+        let (relp, http) = (of("relp"), of("http"));
+        let (driver, own): (_, &[(&str, &str)]) = match self.kind {
+            Kind::SyslogTcp => ("syslog", &[("syslog-address", &tcp)]),
+            Kind::Relp => ("syslog", &[("syslog-address", &relp)]),
+            Kind::SyslogTls => ("syslog", &[("syslog-address", &tls), ("syslog-tls-ca-cert", &ca)]),
+            Kind::Fluentd => ("fluentd", &[("fluentd-address", &host), ("fluentd-request-ack", "true")]),
+            Kind::Splunk => ("splunk", &[("splunk-url", &http), ("splunk-token", "t")]),
+            Kind::Otlp => ("otlp", &[("otlp-endpoint", &http)]),
+            Kind::GelfTcp => ("gelf", &[("gelf-address", &tcp)]),
             Kind::Awslogs => {
                 let moto = self.moto.as_ref().expect("moto");
-                moto.container(world, name, port, &[("awslogs-stream", "all")])
+                return moto.container(world, name, port, &[&[("awslogs-stream", "all")], more].concat());
             }
-        }
+        };
+        world.container(name, driver, &[own, more].concat())
     }
 
     /// A container that was there before a boot.

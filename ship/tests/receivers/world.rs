@@ -198,7 +198,6 @@ impl Log {
     }
 
     /// Writes one line in records of so many bytes.
-    #[cfg(feature = "tls")]
     pub fn push_in_parts(&mut self, text: &str, most: usize) {
         let line = format!("{text}\n");
         let mut rest = line.as_str();
@@ -210,10 +209,15 @@ impl Log {
         self.push_record(rest, false);
     }
 
-    #[cfg(feature = "tls")]
-    fn push_record(&mut self, text: &str, stderr: bool) {
+    /// Writes one record.
+    pub fn push_record(&mut self, text: &str, stderr: bool) {
+        self.push_record_at(text, stderr, "2026-11-21T12:20:28.5Z");
+    }
+
+    /// Writes one record with a time.
+    pub fn push_record_at(&mut self, text: &str, stderr: bool, time: &str) {
         let stream = if stderr { "stderr" } else { "stdout" };
-        let record = serde_json::json!({ "log": text, "stream": stream, "time": "2026-11-21T12:20:28.5Z" });
+        let record = serde_json::json!({ "log": text, "stream": stream, "time": time });
         (self.written, self.in_file) = (self.written + 1, self.in_file + 1);
         self.file.write_all(format!("{record}\n").as_bytes()).expect("write");
     }
