@@ -214,6 +214,9 @@ impl Monitor {
             if let Some(cursor) = note(STRING_LOG_CURSOR) {
                 self.link.files.wait_for(cursor.cstr());
             }
+            if note(STRING_LOG_SHIPPED).is_some() {
+                self.link.shipping.begin(sys::monotonic());
+            }
             worker.outputs.log.set_attributes(note(STRING_LOG_ATTRS).map_or(b"", |text| text.bytes()));
             let file = self.link.files.open()?;
             let log = &mut worker.outputs.log;

@@ -45,7 +45,7 @@ pub fn run(monitor: &mut Monitor) -> ! {
 
 impl Monitor {
     fn wait_ms(&self) -> i32 {
-        let link = [self.link.life.due(), self.link.buffered.due()];
+        let link = [self.link.life.due(), self.link.buffered.due(), self.link.shipping.due()];
         let due = [self.restarts.due(), self.health.checks.due(), self.execs.due()].into_iter().chain(link);
         timers::wait_ms(timers::earliest(due), sys::monotonic())
     }

@@ -12,6 +12,7 @@ use crate::lost::Lost;
 use crate::message::*;
 use crate::ops::Plan;
 use crate::rotate::Files;
+use crate::shipping::Shipping;
 use crate::sys::{self, *};
 use crate::timers;
 use crate::walls::Wall;
@@ -37,6 +38,8 @@ pub struct Link {
     pub buffered: Buffered,
     pub life: WorkerLife,
     pub ways: Ways,
+    /// The program that delivers the log.
+    pub shipping: Shipping,
     had_clients: bool,
 }
 
@@ -143,6 +146,7 @@ impl Link {
 
     /// Starts a worker or a writer in place of one that died, when that is due.
     pub fn tick(&mut self, now: i64) {
+        self.shipping.tick(now, self.worker.run_dir);
         self.buffered.tick(&mut self.files, self.worker.run_dir, now);
         if timers::is_due(self.life.due(), now) && self.start().is_err() {
             self.life.failed(now);

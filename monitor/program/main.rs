@@ -145,6 +145,7 @@ mod servers;
 #[path = "../src/session.rs"]
 mod session;
 mod shared;
+mod shipping;
 mod sockets;
 mod stale_socket;
 mod streams;

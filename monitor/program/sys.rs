@@ -66,6 +66,7 @@ numbers! {
     EVENTFD2 290 19; SETSOCKOPT 54 208; SHUTDOWN 48 210; CLONE 56 220; RT_SIGTIMEDWAIT 128 137; SETPGID 109 154; SPLICE 275 76;
     LSETXATTR 189 6; FSETXATTR 190 7; FGETXATTR 193 10; FLOCK 73 32;
     CHROOT 161 51; PPOLL 271 73; LANDLOCK_CREATE_RULESET 444 444; LANDLOCK_ADD_RULE 445 445; LANDLOCK_RESTRICT_SELF 446 446;
+    MEMFD_CREATE 319 279; EXECVEAT 322 281;
     FUTEX 202 98; GETPPID 110 173; SETFSUID 122 151; SETFSGID 123 152; UNAME 63 160; FALLOCATE 285 47; PIDFD_OPEN 434 434; WAITID 247 95;
 }
 
@@ -365,6 +366,35 @@ pub fn lock_file(fd: i32) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// As [`lock_file`], but waits for nobody.
+pub fn try_lock_file(fd: i32) -> Result<()> {
+    const LOCK_EX_NB: usize = 2 | 4;
+    sys!(FLOCK, fd, LOCK_EX_NB).map(|_| ())
+}
+
+/// A memfd with a program that nothing can change any more.
+pub fn sealed_program(content: &[u8]) -> Result<i32> {
+    const NAME: &[u8] = b"coracle-shipper\0";
+    const CLOEXEC_AND_SEALS: u32 = 1 | 2;
+    const EXEC: u32 = 0x10;
+    const F_ADD_SEALS: usize = 1033;
+    const SEALS: usize = 1 | 2 | 4 | 8;
+    // Linux before 6.3 does not know the flag.
+    let made = sys!(MEMFD_CREATE, NAME.as_ptr(), CLOEXEC_AND_SEALS | EXEC);
+    let fd = made.or_else(|_| sys!(MEMFD_CREATE, NAME.as_ptr(), CLOEXEC_AND_SEALS))? as i32;
+    write_all(fd, content)?;
+    sys!(FCNTL, fd, F_ADD_SEALS, SEALS)?;
+    Ok(fd)
+}
+
+/// execveat(2) of a descriptor. Answers on failure alone.
+///
+/// # Safety
+/// Both arrays have addresses of C strings, and end with a zero.
+pub unsafe fn execute(program: i32, argv: *const usize, envp: *const usize) -> Result<()> {
+    sys!(EXECVEAT, program, b"\0".as_ptr(), argv, envp, AT_EMPTY_PATH).map(|_| ())
 }
 
 /// fsetxattr(2).
@@ -757,7 +787,8 @@ pub fn map_file(fd: i32, length: usize) -> Result<&'static [u8]> {
     const PROT_READ: usize = 1;
     const MAP_PRIVATE: usize = 2;
     let at = sys!(MMAP, 0, length, PROT_READ, MAP_PRIVATE, fd, 0)?;
-    // SAFETY: the kernel mapped `length` readable bytes; the file is a sealed memfd, so they neither change nor go.
+    // SAFETY: the kernel mapped `length` readable bytes; the file is a sealed memfd, or one that the library never changes, so they neither change
+    // nor go.
     Ok(unsafe { core::slice::from_raw_parts(at as *const u8, length) })
 }
 

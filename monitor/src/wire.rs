@@ -124,6 +124,17 @@ pub const STRING_UNMOUNTED: u32 = 7;
 /// The file of the cursor of the log's delivery, from the container's directory ([`delivered_to`]): no file of the log gives
 /// way to a newer one before it is delivered, and output waits meanwhile.
 pub const STRING_LOG_CURSOR: u32 = 8;
+/// A program delivers the log: the monitor starts the program again if it is gone. The text is empty.
+pub const STRING_LOG_SHIPPED: u32 = 9;
+
+/// Files of the root's run directory, from that of a container: by the lock of the first one the processes that deliver logs know of each
+/// other; the others are the program that delivers, and its words (u32 number of those of the command line, then each with a zero behind
+/// it, then the variables alike).
+pub const SHIP_LOCK: &[u8] = b"../../ship.lock\0";
+/// See [`SHIP_LOCK`].
+pub const SHIP_PROGRAM: &[u8] = b"../../ship.program\0";
+/// See [`SHIP_LOCK`].
+pub const SHIP_WORDS: &[u8] = b"../../ship.words\0";
 
 /// A mount with nothing special.
 pub const SPECIAL_NONE: u32 = 0;

@@ -320,7 +320,7 @@ impl Planner {
                 cwd_is_there: false,
             },
             hostname,
-            log: log(found, self.options.ship_logs != ShipLogs::None)?,
+            log: log(found, self.options.ship_logs)?,
             restart: policy_words(spec),
             health: self.health_plan(found)?,
         })
@@ -524,9 +524,8 @@ fn rlimits(host: &HostConfig) -> Result<Vec<Rlimit>> {
     Ok(limits.into_iter().map(|l| Rlimit { resource: l.resource, soft: l.soft, hard: l.hard }).collect())
 }
 
-/// The log in the form of the plan. `ships`: this program delivers logs, so a log that waits for its delivery waits for a
-/// program that is there.
-fn log(found: &Snapshot, ships: bool) -> Result<Option<Log>> {
+/// The log in the form of the plan. If this program delivers logs, a log that waits for its delivery waits for a program that is there.
+fn log(found: &Snapshot, ships: ShipLogs) -> Result<Option<Log>> {
     let (row, spec) = (&found.row, &found.spec);
     let (max_size, max_file, compress, buffer) = match *spec.host_config.log() {
         LogDriver::None => return Ok(None),
@@ -549,9 +548,11 @@ fn log(found: &Snapshot, ships: bool) -> Result<Option<Log>> {
             .map(|text| format!("\"attrs\":{text},"))
             .map_err(|e| Error::internal(format!("write log attributes: {e}")))?,
     };
-    let waits = ships && matches!(spec.host_config.log(), LogDriver::Delivered { buffer: None, .. });
+    let is_delivered = matches!(spec.host_config.log(), LogDriver::Delivered { .. });
+    let waits = ships != ShipLogs::None && is_delivered && buffer.is_none();
     let cursor = if waits { super::delivery::cursor_from_container(&row.id) } else { String::new() };
-    Ok(Some(Log { name: dirs::log_name(found), attributes, max_size, max_file, compress, cursor, buffer }))
+    let is_shipped = ships == ShipLogs::Program && is_delivered;
+    Ok(Some(Log { name: dirs::log_name(found), attributes, max_size, max_file, compress, cursor, is_shipped, buffer }))
 }
 
 /// Whether the container's first process is an init. In another container's PID namespace it would not be the first.

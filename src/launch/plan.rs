@@ -165,6 +165,8 @@ pub(crate) struct Log {
     /// The file of the delivery's cursor, from the container's directory: no file gives way before it is delivered. Empty:
     /// none waits.
     pub cursor: String,
+    /// A program delivers the log.
+    pub is_shipped: bool,
     /// So many bytes of lines wait for the file at most, and those that have no room are dropped. None: output waits for the file.
     pub buffer: Option<u64>,
 }
@@ -512,6 +514,9 @@ fn strings(plan: &mut PlanWriter, c: &Container) {
         string(STRING_LOG_ATTRS, &log.attributes);
         if !log.cursor.is_empty() {
             string(STRING_LOG_CURSOR, &log.cursor);
+        }
+        if log.is_shipped {
+            string(STRING_LOG_SHIPPED, "");
         }
         if let Some(most) = log.buffer {
             plan.push(ops::LogBuffer { most }, READ);

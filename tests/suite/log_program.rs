@@ -9,7 +9,7 @@ use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Tells the program that it is the host of [`shipping_host`], where its root is, and the receiver's port.
+/// Tells the program that it is the host of [`shipping_host`], where its root is, the receiver's port, and the end of its container's script.
 const HOST: &str = "CORACLE_TEST_SHIPPING_HOST";
 /// Tells the program that it runs one test alone.
 const ALONE: &str = "CORACLE_TEST_PROGRAM_ALONE";
@@ -109,14 +109,14 @@ fn has_all(receiver: &Receiver, count: u32) -> bool {
 #[test]
 fn shipping_host() {
     let Ok(words) = std::env::var(HOST) else { return };
-    let (dir, port) = words.split_once('|').expect("two words");
+    let [dir, port, end] = words.split('|').collect::<Vec<_>>()[..] else { panic!("three words: {words}") };
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).expect("the limit");
     setrlimit(Resource::RLIMIT_NOFILE, most - 1, most).expect("a lower limit");
     let mut options = options_at(Path::new(dir));
     options.ship_logs = ShipLogs::Program;
     let engine = Engine::open_with(options).expect("open");
-    let script = "for n in $(seq 1 200); do echo $n; sleep 0.02; done";
-    let body = body(&["sh", "-c", script], syslog(port.parse().expect("a port")));
+    let script = format!("for n in $(seq 1 200); do echo $n; sleep 0.02; done{end}");
+    let body = body(&["sh", "-c", &script], syslog(port.parse().expect("a port")));
     engine.container_create(Some("web"), &serde_json::from_value(body).expect("a body")).expect("create");
     engine.container_start("web", None, Some(&soon())).expect("start");
     std::fs::write(Path::new(dir).join("ready"), "").expect("tell");
@@ -125,15 +125,99 @@ fn shipping_host() {
     }
 }
 
+/// Starts a host program whose container writes two hundred lines, and then does what `end` says.
+fn host(root: &Root, receiver: &Receiver, end: &str) -> std::process::Child {
+    let mut host = Command::new(std::env::current_exe().expect("this program"));
+    host.args(["--exact", "log_program::shipping_host", "--nocapture", "--test-threads=1"]);
+    host.env(HOST, format!("{}|{}|{end}", root.dir.display(), receiver.port)).stdout(Stdio::null());
+    let host = host.spawn().expect("start a host");
+    wait_for("the host's container", || root.dir.join("ready").exists());
+    host
+}
+
+#[test]
+fn monitors_start_a_killed_pair_again_though_no_host_program_lives() {
+    // This root's own engine delivers nothing and follows nobody.
+    let (root, mut receiver) = (Root::new(), Receiver::new());
+    let _ended = Ended(root.dir.clone());
+    let mut host = host(&root, &receiver, "; sleep 1000");
+    let first = await_pair(&root.dir, None);
+    host.kill().and_then(|()| host.wait()).expect("kill the host");
+    // A frozen keeper replaces nobody.
+    kill(first.keeper, libc::SIGSTOP);
+    kill(first.worker, libc::SIGKILL);
+    kill(first.keeper, libc::SIGKILL);
+    receiver.rsyslog();
+    wait_for("all lines", || has_all(&receiver, 200));
+    let second = await_pair(&root.dir, None);
+    assert!(second.keeper != first.keeper && programs(&root.dir) == 2, "{second:?} after {first:?}");
+    let parent_of_keeper = parent(second.keeper).expect("a parent");
+    assert_ne!(parent_of_keeper, monitor_of(root.inspect("web").state.pid), "it is no child of the monitor");
+    // One that was told to end stays ended.
+    kill(second.keeper, libc::SIGTERM);
+    wait_for("the end of both", || processes(&root.dir).is_empty());
+    std::thread::sleep(std::time::Duration::from_secs(12));
+    assert_eq!((processes(&root.dir), programs(&root.dir)), (Vec::new(), 2));
+}
+
+/// System calls of a worker, and how often each worker makes them at least: of its start, of a log that is read and a cursor that is
+/// written, of a connection.
+const CALLS: [(&str, u32); 14] = [
+    ("openat", 3),
+    ("pread64", 3),
+    ("pwrite64", 3),
+    ("close", 3),
+    ("fstat,newfstatat,statx", 3),
+    ("fgetxattr", 3),
+    ("getdents64", 3),
+    ("inotify_add_watch", 1),
+    ("eventfd2", 1),
+    ("socket", 1),
+    ("connect", 1),
+    ("setsockopt", 1),
+    ("sendto,sendmsg", 3),
+    ("ioctl", 3),
+];
+
+/// With `CORACLE_TORTURE` at each of the calls, the first to the third time; else at a few. Calls of the keeper count, too. The filter of the
+/// worker's calls hinders no tracer that has root's rights.
+#[test]
+fn a_worker_that_is_killed_at_any_of_its_calls_loses_nothing() {
+    let is_full = std::env::var_os("CORACLE_TORTURE").is_some();
+    let calls: &[(&str, u32)] = if is_full { &CALLS } else { &[("pwrite64", 1), ("sendto,sendmsg", 1)] };
+    for (call, when) in calls.iter().flat_map(|(call, times)| (1..=*times).map(move |when| (call, when))) {
+        let ((root, _ended), mut receiver) = (root_with_program(), Receiver::new());
+        receiver.rsyslog();
+        let script = "n=0; while [ ! -e /stop ]; do n=$((n+1)); echo $n; sleep 0.02; done";
+        let id = root.create("web", body(&["sh", "-c", script], syslog(receiver.port)));
+        root.start(&id);
+        let first = await_pair(&root.dir, None);
+        let told = root.dir.join("strace");
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-p", &first.keeper.to_string(), "-o"]).arg(&told).args(["-e", &format!("trace={call}")]);
+        strace.args(["-e", &format!("inject={call}:signal=SIGKILL:when={when}")]);
+        let mut strace = strace.stderr(Stdio::null()).spawn().expect("run strace");
+        let status = || std::fs::read_to_string(format!("/proc/{}/status", first.keeper)).unwrap_or_default();
+        wait_for("strace to be there", || proc_status(&status(), "TracerPid") != "0");
+        // The next worker is traced from its birth on.
+        kill(first.worker, libc::SIGKILL);
+        wait_for(call, || std::fs::read_to_string(&told).is_ok_and(|text| text.contains("+++ killed by SIGKILL +++")));
+        strace.kill().and_then(|()| strace.wait()).expect("end strace");
+        // Another worker, or, if the keeper made the call, the worker alone.
+        wait_for("a process that delivers", || !processes(&root.dir).is_empty());
+        root.exec(&id, &["touch", "/stop"]);
+        root.wait(&id);
+        let count = u32::try_from(await_delivery(&root, &id).delivered).expect("few");
+        wait_for("all lines", || has_all(&receiver, count));
+        assert!(root.logs(&id).stdout.ends_with(format!("\n{count}\n").as_bytes()), "{call}, {when}: {count} lines");
+    }
+}
+
 #[test]
 fn lines_are_delivered_after_the_host_program_was_killed() {
     let (root, mut receiver) = (Root::new(), Receiver::new());
     let _ended = Ended(root.dir.clone());
-    let mut host = Command::new(std::env::current_exe().expect("this program"));
-    host.args(["--exact", "log_program::shipping_host", "--nocapture", "--test-threads=1"]);
-    host.env(HOST, format!("{}|{}", root.dir.display(), receiver.port)).stdout(Stdio::null());
-    let mut host = host.spawn().expect("start a host");
-    wait_for("the host's container", || root.dir.join("ready").exists());
+    let mut host = host(&root, &receiver, "");
     let pair = await_pair(&root.dir, None);
     // A program with a thousand logs needs more open files than its starter's limit may allow.
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", pair.worker)).expect("limits");
