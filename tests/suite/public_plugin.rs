@@ -125,7 +125,7 @@ fn rclone_beside_the_engine_has_volumes_in_directories() {
     let (root, program) = (root(), rclone());
     let (socket, data) = (root.dir.join("far.sock"), root.dir.join("data"));
     std::fs::create_dir(&data).expect("a directory");
-    // Its name is that of the file that says where it is.
+    // The plugin's name is that of the file that says where the plugin is.
     std::fs::write(root.dir.join("plugins/rclone.spec"), format!("unix://{}\n", socket.display())).expect("write");
     let running = serve_rclone(&program, &root.dir, &socket);
     let refused = root.engine.volume_create(&volume("rclone", "bad", &[])).expect_err("no path");
@@ -323,7 +323,7 @@ const BESIDE: [(&str, &str, &str); 18] = [
     ("GET", "/volumes/{}-one", ""),
 ];
 
-/// What differs from one engine to the next: names, ids, times and places.
+/// An answer without names, ids, times and places, which differ from one engine to the next.
 fn comparable(engine: &str, answer: &Value) -> String {
     let mut text = answer.to_string().replace(engine, "NAME");
     // Identifiers of containers are 64 digits.

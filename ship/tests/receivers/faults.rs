@@ -6,7 +6,7 @@ use crate::world::*;
 use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
 
-const KINDS: [Kind; 8] = [
+pub const KINDS: [Kind; 8] = [
     Kind::SyslogTcp,
     Kind::SyslogTls,
     Kind::Relp,
@@ -177,5 +177,29 @@ fn connections_that_are_cut_at_every_byte_lose_nothing() {
             twice += peer.counts(log).values().filter(|count| **count > 1).count();
         }
         println!("{kind:?}, {} cuts: {lines} lines, 0 missing, {twice} twice", cuts.len());
+    }
+}
+
+/// The seconds between now and each of some times of lines: a clock that was set, several times.
+const JUMPS: [i64; 6] = [0, -3 * 86_400, 3600, -1, -7200, -86_400];
+
+#[test]
+fn lines_of_a_clock_that_is_set_back_and_forth_arrive_all() {
+    let times = JUMPS.map(|seconds| {
+        let words = ["-u", "-d", &format!("{seconds} seconds"), "+%Y-%m-%dT%H:%M:%S.5Z"];
+        let out = std::process::Command::new("date").args(words).output().expect("date");
+        String::from_utf8(out.stdout).expect("a time").trim().to_owned()
+    });
+    for kind in KINDS {
+        let mut world = World::new();
+        let peer = Peer::new(&world, kind);
+        let _running = peer.start();
+        let mut log = peer.log(&world, "a", peer.port);
+        world.ship();
+        for number in 1..=600 {
+            let text = format!("{} n={number};\n", &log.id[60..]);
+            log.push_record_at(&text, number % 2 == 0, &times[number % times.len()]);
+        }
+        all_are_there("clock set back and forth", &peer, &log);
     }
 }
