@@ -11,7 +11,7 @@ import java.util.concurrent.locks.ReentrantLock;
 public final class Descriptor implements AutoCloseable {
     // Of Linux.
     static final int O_RDONLY = 0;
-    static final int O_DIRECTORY = 0200000;
+    static final int O_NONBLOCK = 04000;
     static final int O_CLOEXEC = 02000000;
     static final int F_DUPFD_CLOEXEC = 1030;
     static final int EFD_CLOEXEC = 02000000;
