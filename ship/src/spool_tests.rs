@@ -148,8 +148,11 @@ fn append(files: &Files, stderr: bool, text: &str) {
     writeln!(file, r#"{{"log":"{text}","stream":"{stream}","time":"2026-11-21T12:20:28Z"}}"#).unwrap();
 }
 
+/// A record's length, its part (number, whether it is the last one) and its own number.
+type Joined = (usize, Option<(u32, bool)>, u64);
+
 /// The lengths of all joined records behind a place, with their parts and numbers; the place moves over them.
-fn joined(spool: &mut Spool, place: &mut Place, takes_all: bool) -> Vec<(usize, Option<(u32, bool)>, u64)> {
+fn joined(spool: &mut Spool, place: &mut Place, takes_all: bool) -> Vec<Joined> {
     let mut all = Vec::new();
     loop {
         let batch = spool.read(place, takes_all).unwrap();
