@@ -128,8 +128,12 @@ fn bounded(message: String) -> String {
 /// assert_eq!(error.raw_os_error(), Some(13));
 /// assert_eq!(error.to_string(), "open /var/lib/coracle: permission denied");
 /// ```
-#[derive(Debug, Clone)]
-pub struct Error {
+#[derive(Clone)]
+pub struct Error(Box<Parts>);
+
+/// Behind one pointer: results with an error are passed, checked and dropped in thousands of places, and the pointer keeps each small.
+#[derive(Clone)]
+struct Parts {
     kind: ErrorKind,
     area: &'static str,
     message: String,
@@ -171,15 +175,13 @@ pub type Result<T> = std::result::Result<T, Error>;
 impl Error {
     /// An error of `kind` with a one-line message.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error {
-            kind,
-            area: "",
-            message: bounded(message.into()),
-            errno: None,
-            exit_code: None,
-            cause: None,
-            facts: None,
-        }
+        Error::of(kind, message.into(), None)
+    }
+    #[cold]
+    #[inline(never)]
+    fn of(kind: ErrorKind, message: String, errno: Option<i32>) -> Error {
+        let message = bounded(message);
+        Error(Box::new(Parts { kind, area: "", message, errno, exit_code: None, cause: None, facts: None }))
     }
     /// [`ErrorKind::Invalid`].
     pub fn invalid(message: impl Into<String>) -> Error {
@@ -211,112 +213,135 @@ impl Error {
     }
     /// [`ErrorKind::Io`]: `what` names the operation (such as `open /x/y`), `errno` is the kernel's answer.
     pub fn os(what: impl fmt::Display, errno: i32) -> Error {
+        Error::of_kernel(&what, errno)
+    }
+    #[cold]
+    #[inline(never)]
+    fn of_kernel(what: &dyn fmt::Display, errno: i32) -> Error {
         let reason = std::io::Error::from_raw_os_error(errno);
         let text = reason.to_string();
         let text = text.split(" (os error").next().unwrap_or_default().to_lowercase();
-        let message = bounded(format!("{what}: {text}"));
-        Error { kind: ErrorKind::Io, area: "", message, errno: Some(errno), exit_code: None, cause: None, facts: None }
+        Error::of(ErrorKind::Io, format!("{what}: {text}"), Some(errno))
     }
     /// [`ErrorKind::Io`] from the standard library's error; `what` names the attempt.
     pub fn io(what: impl fmt::Display, error: &std::io::Error) -> Error {
+        Error::of_io(&what, error)
+    }
+    #[cold]
+    #[inline(never)]
+    fn of_io(what: &dyn fmt::Display, error: &std::io::Error) -> Error {
         match error.raw_os_error() {
-            Some(errno) => Error::os(what, errno),
-            None => Error::new(ErrorKind::Io, format!("{what}: {error}")),
+            Some(errno) => Error::of_kernel(what, errno),
+            None => Error::of(ErrorKind::Io, format!("{what}: {error}"), None),
         }
     }
     /// Returns this error with another kind, for a caller that knows the meaning of the failure.
     pub fn with_kind(mut self, kind: ErrorKind) -> Error {
-        self.kind = kind;
+        self.0.kind = kind;
         self
     }
     /// Returns this error with the area (`image`, `store`, `launch`, ...) that the error came from.
     pub fn in_area(mut self, area: &'static str) -> Error {
-        self.area = area;
+        self.0.area = area;
         self
     }
     /// Returns this error with the exit code of the process that failed.
     pub(crate) fn with_exit_code(mut self, code: i32) -> Error {
-        self.exit_code = Some(code);
+        self.0.exit_code = Some(code);
         self
     }
     /// Returns this error with the circumstance that [`Error::cause`] answers.
     pub(crate) fn caused_by(mut self, cause: Cause) -> Error {
-        self.cause = Some(cause);
+        self.0.cause = Some(cause);
         self
     }
     /// The circumstance by which the library itself decides, if there is one.
     pub(crate) fn cause(&self) -> Option<Cause> {
-        self.cause
+        self.0.cause
     }
     /// Returns this error with the path of the member of a document that is wrong.
     pub fn in_field(mut self, path: impl Into<String>) -> Error {
-        self.facts.get_or_insert_default().field = path.into();
+        self.0.facts.get_or_insert_default().field = path.into();
         self
     }
     /// Returns this error with `prefix.` before the path of its member, if it has one.
     pub(crate) fn below(mut self, prefix: &str) -> Error {
-        if let Some(facts) = self.facts.as_mut().filter(|facts| !facts.field.is_empty()) {
+        if let Some(facts) = self.0.facts.as_mut().filter(|facts| !facts.field.is_empty()) {
             facts.field = format!("{prefix}.{}", facts.field);
         }
         self
     }
     /// Returns this error with the bound that a value is beyond.
     pub(crate) fn with_limit(mut self, limit: i64) -> Error {
-        self.facts.get_or_insert_default().limit = Some(limit);
+        self.0.facts.get_or_insert_default().limit = Some(limit);
         self
     }
     /// Returns this error with the id or the name of the object that is in the way.
     pub(crate) fn with_other(mut self, id: impl Into<String>) -> Error {
-        self.facts.get_or_insert_default().id = id.into();
+        self.0.facts.get_or_insert_default().id = id.into();
         self
     }
     /// Returns this error with `context: ` before its message.
-    pub fn context(mut self, context: impl fmt::Display) -> Error {
-        self.message = bounded(format!("{context}: {}", self.message));
+    pub fn context(self, context: impl fmt::Display) -> Error {
+        self.after(&context)
+    }
+    #[cold]
+    #[inline(never)]
+    fn after(mut self, context: &dyn fmt::Display) -> Error {
+        self.0.message = bounded(format!("{context}: {}", self.0.message));
         self
     }
     /// Returns this error with the kernel's own words after its message.
     pub(crate) fn explained(mut self, words: &str) -> Error {
-        self.message = bounded(format!("{} ({words})", self.message));
+        self.0.message = bounded(format!("{} ({words})", self.0.message));
         self
     }
     /// The class of the failure.
     pub fn kind(&self) -> ErrorKind {
-        self.kind
+        self.0.kind
     }
     /// One line for a person; the HTTP body's `message`.
     pub fn message(&self) -> &str {
-        &self.message
+        &self.0.message
     }
     /// The part of the engine that failed; may be empty.
     pub fn area(&self) -> &'static str {
-        self.area
+        self.0.area
     }
     /// The kernel's error number, if a system call failed.
     pub fn raw_os_error(&self) -> Option<i32> {
-        self.errno
+        self.0.errno
     }
     /// Whether a system call failed with this error number.
     pub(crate) fn is(&self, errno: i32) -> bool {
-        self.errno == Some(errno)
+        self.0.errno == Some(errno)
     }
     /// The exit code of the failed process: a RUN step of a build.
     pub fn exit_code(&self) -> Option<i32> {
-        self.exit_code
+        self.0.exit_code
     }
     /// Facts about the failure, for programs.
     pub fn facts(&self) -> Facts {
-        self.facts.as_deref().cloned().unwrap_or_default()
+        self.0.facts.as_deref().cloned().unwrap_or_default()
     }
     /// The HTTP status that this error has on the wire.
     pub fn http_status(&self) -> u16 {
-        self.kind.http_status()
+        self.0.kind.http_status()
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        f.write_str(&self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Parts { kind, area, message, errno, exit_code, cause, facts } = &*self.0;
+        let mut shown = f.debug_struct("Error");
+        shown.field("kind", kind).field("area", area).field("message", message).field("errno", errno);
+        shown.field("exit_code", exit_code).field("cause", cause).field("facts", facts).finish()
     }
 }
 

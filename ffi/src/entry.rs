@@ -4,6 +4,7 @@ use crate::error_object::ErrorObject;
 use crate::failure::{Failure, Outcome};
 use crate::handle;
 use crate::types::*;
+use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Once;
@@ -17,7 +18,11 @@ impl Area {
     /// The area of the function that called.
     #[track_caller]
     pub(crate) fn of_caller() -> Area {
-        let file = Location::caller().file();
+        Area::of_file(Location::caller().file())
+    }
+
+    #[inline(never)]
+    fn of_file(file: &'static str) -> Area {
         let file = file.rsplit('/').next().unwrap_or(file);
         Area(match file.split('.').next().unwrap_or(file) {
             "archive" => "container",
@@ -34,11 +39,11 @@ impl Area {
     }
 
     /// A failure of this area, unless it has one.
-    pub(crate) fn mark(self, failure: Failure) -> Failure {
-        match failure.area {
-            "" => Failure { area: self.0, ..failure },
-            _ => failure,
+    pub(crate) fn mark(self, mut failure: Failure) -> Failure {
+        if failure.area.is_empty() {
+            failure.area = self.0;
         }
+        failure
     }
 }
 
@@ -80,25 +85,34 @@ pub(crate) fn enter_void(body: impl FnOnce()) {
 /// Runs `body`; a panic in it becomes a failure and a line for the log sink.
 pub(crate) fn catch<T>(body: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
     quiet_panics();
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
-        let failure = Failure::panic(payload.as_ref(), PLACE.with(|place| place.take()));
-        // A payload whose own drop panics must not get out either.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
-        crate::log::emit(CORACLE_LOG_ERROR, "panic", &format!("{} {}", failure.message, failure.detail));
-        Err(failure)
-    })
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(panicked(payload)))
+}
+
+// This function and `failed` are not part of the generic ones, which are compiled for every entry point.
+#[cold]
+#[inline(never)]
+fn panicked(payload: Box<dyn Any + Send>) -> Failure {
+    let failure = Failure::panic(payload.as_ref(), PLACE.with(|place| place.take()));
+    // A payload whose own drop panics must not get out either.
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
+    crate::log::emit(CORACLE_LOG_ERROR, "panic", &format!("{} {}", failure.message, failure.detail));
+    failure
 }
 
 fn guard<T>(area: Area, err: *mut *mut coracle_error, body: impl FnOnce() -> Outcome<T>) -> Result<T, coracle_status> {
     write_error(err, std::ptr::null_mut());
-    catch(body).map_err(|failure| {
-        let failure = area.mark(failure);
-        let code = failure.code;
-        if !err.is_null() {
-            write_error(err, handle::give(ErrorObject::new(failure)));
-        }
-        code
-    })
+    catch(body).map_err(|failure| failed(area, err, failure))
+}
+
+#[cold]
+#[inline(never)]
+fn failed(area: Area, err: *mut *mut coracle_error, failure: Failure) -> coracle_status {
+    let failure = area.mark(failure);
+    let code = failure.code;
+    if !err.is_null() {
+        write_error(err, handle::give(ErrorObject::new(failure)));
+    }
+    code
 }
 
 fn write_error(err: *mut *mut coracle_error, value: *mut coracle_error) {

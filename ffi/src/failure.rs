@@ -3,13 +3,17 @@
 use crate::types::*;
 use engine::{Error, ErrorKind};
 use std::any::Any;
+use std::ops::{Deref, DerefMut};
 
 /// A result at the boundary.
 pub(crate) type Outcome<T> = Result<T, Failure>;
 
-/// An error on its way to C.
+/// An error on its way to C, behind one pointer as [`Error`] is.
 #[derive(Debug, Clone)]
-pub(crate) struct Failure {
+pub(crate) struct Failure(Box<Parts>);
+
+#[derive(Debug, Clone)]
+pub(crate) struct Parts {
     pub(crate) code: coracle_status,
     pub(crate) http_status: i32,
     pub(crate) errno: i32,
@@ -17,6 +21,20 @@ pub(crate) struct Failure {
     pub(crate) message: String,
     /// A JSON object.
     pub(crate) detail: String,
+}
+
+impl Deref for Failure {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+impl DerefMut for Failure {
+    fn deref_mut(&mut self) -> &mut Parts {
+        &mut self.0
+    }
 }
 
 impl Failure {
@@ -61,15 +79,17 @@ impl Failure {
 }
 
 impl From<Error> for Failure {
+    #[cold]
+    #[inline(never)]
     fn from(error: Error) -> Failure {
-        let mut failure = Failure {
+        let mut failure = Failure(Box::new(Parts {
             code: code(error.kind()),
             http_status: error.http_status().into(),
             errno: error.raw_os_error().unwrap_or(0),
             area: error.area(),
             message: error.message().to_string(),
             detail: "{}".into(),
-        };
+        }));
         let facts = error.facts();
         for (name, text) in [("field", facts.field), ("id", facts.id)] {
             if !text.is_empty() {

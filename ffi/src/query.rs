@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn wrong_types_are_refused_by_name() {
         let q = query(r#"{"all":[],"limit":"x","since":"y","filters":3,"filter":1}"#);
-        let message = |f: Option<Failure>| f.unwrap().message;
+        let message = |f: Option<Failure>| f.unwrap().message.clone();
         assert_eq!(message(q.flag("all", false).err()), "query_json: all must be true or false");
         assert_eq!(message(q.number("limit").err()), "query_json: limit must be a whole number");
         assert!(message(q.time_ns("since").err()).contains("since"));
