@@ -6,6 +6,10 @@ use std::mem::MaybeUninit;
 
 /// Runs `work` on a thread of its own; a panic in it goes to the log sink.
 pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Outcome<()> {
+    start(name, Box::new(work))
+}
+
+fn start(name: &str, work: Box<dyn FnOnce() + Send>) -> Outcome<()> {
     let builder = std::thread::Builder::new().name(format!("coracle-{name}"));
     let started = with_signals_blocked(|| {
         builder.spawn(move || {

@@ -6,6 +6,10 @@ use std::thread::Builder;
 
 /// Starts a thread that inherits a mask with every signal blocked; the caller's mask is as before when this returns.
 pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    start(name, Box::new(work))
+}
+
+fn start(name: &str, work: Box<dyn FnOnce() + Send>) -> io::Result<()> {
     let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
     let started = Builder::new().name(name.into()).spawn(work);
     before.thread_set_mask()?;

@@ -12,6 +12,8 @@ pub(crate) fn spawn<'scope, T: Send + 'scope>(
     work: impl FnOnce() -> T + Send + 'scope,
 ) -> Result<ScopedJoinHandle<'scope, T>> {
     let before = block_all();
+    // Boxed: the standard library's code for a thread is compiled once for each type of what the thread runs.
+    let work: Box<dyn FnOnce() -> T + Send + 'scope> = Box::new(work);
     let thread = Builder::new().name(name.to_owned()).spawn_scoped(scope, work);
     restore(&before);
     thread.map_err(|error| Error::io("start a worker thread", &error))
@@ -19,16 +21,17 @@ pub(crate) fn spawn<'scope, T: Send + 'scope>(
 
 /// Starts a worker that outlives this call, every signal blocked from its first instruction on.
 pub(crate) fn spawn_detached(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
-    let before = block_all();
-    let thread = Builder::new().name(name.to_owned()).stack_size(128 * 1024).spawn(work);
-    restore(&before);
-    thread.map(|_| ()).map_err(|error| Error::io("start a worker thread", &error))
+    start(Builder::new().name(name.to_owned()).stack_size(128 * 1024), Box::new(work))
 }
 
 /// Starts a thread with a stack for work of any kind.
 pub(crate) fn spawn_worker(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+    start(Builder::new().name(name.to_owned()), Box::new(work))
+}
+
+fn start(builder: Builder, work: Box<dyn FnOnce() + Send>) -> Result<()> {
     let before = block_all();
-    let thread = Builder::new().name(name.to_owned()).spawn(work);
+    let thread = builder.spawn(work);
     restore(&before);
     thread.map(|_| ()).map_err(|error| Error::io("start a worker thread", &error))
 }

@@ -234,6 +234,16 @@ impl Db {
 
     /// As [`Db::read`]; `work` also gets which connection it uses.
     fn read_by<T>(&self, work: impl FnOnce(&Transaction<'_>, u64) -> Result<T>) -> Result<T> {
+        let (mut work, mut answer) = (Some(work), None);
+        self.read_with(&mut |tx, number| {
+            answer = Some(work.take().ok_or_else(unanswered)?(tx, number)?);
+            Ok(())
+        })?;
+        answer.ok_or_else(unanswered)
+    }
+
+    /// The part of [`Db::read_by`] that is the same for all work, and so is compiled once.
+    fn read_with(&self, work: &mut dyn FnMut(&Transaction<'_>, u64) -> Result<()>) -> Result<()> {
         let mut pooled = self.checkout()?;
         let result = (|| {
             let begun = pooled.connection.transaction_with_behavior(TransactionBehavior::Deferred);
@@ -245,6 +255,16 @@ impl Db {
 
     /// Runs `work` in a write transaction: all of it happens, or nothing (also when `work` answers an error).
     pub(crate) fn write<T>(&self, flush: Flush, work: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Result<T> {
+        let (mut work, mut answer) = (Some(work), None);
+        self.write_with(flush, &mut |tx| {
+            answer = Some(work.take().ok_or_else(unanswered)?(tx)?);
+            Ok(())
+        })?;
+        answer.ok_or_else(unanswered)
+    }
+
+    /// The part of [`Db::write`] that is the same for all work.
+    fn write_with(&self, flush: Flush, work: &mut dyn FnMut(&Transaction<'_>) -> Result<()>) -> Result<()> {
         let mut pooled = self.checkout()?;
         let result = (|| {
             let (connection, synchronous) = (&mut pooled.connection, self.synchronous(flush));
@@ -254,9 +274,8 @@ impl Db {
                 pooled.synchronous = synchronous;
             }
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
-            let answer = work(&transaction)?;
-            transaction.commit().map_err(failed)?;
-            Ok(answer)
+            work(&transaction)?;
+            transaction.commit().map_err(failed)
         })();
         self.give_back(pooled);
         result
@@ -320,7 +339,15 @@ fn has_table(tx: &Transaction<'_>, name: &str) -> Result<bool> {
     query.exists([name]).map_err(failed)
 }
 
+/// The error of a transaction whose work did not run exactly once, which never happens.
+#[cold]
+fn unanswered() -> Error {
+    Error::internal("a transaction had no answer").in_area("store")
+}
+
 /// The library's error for one of SQLite's.
+#[cold]
+#[inline(never)]
 pub(crate) fn failed(error: rusqlite::Error) -> Error {
     use rusqlite::ErrorCode as Code;
     if error.sqlite_error_code() == Some(Code::DiskFull) {
