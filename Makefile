@@ -11,6 +11,7 @@
 # make torture-dotnet the same of .NET and Mono
 # make torture-java   Java's own tests with 10,000 lives of containers in the test of leaks
 # make test-contract the suites of API 1.18 to 1.24 against a server that has no later versions (--api-max 1.24)
+# make crates         packages every crate of the workspace and builds each package by itself, without the network
 # make test-bindings  the scenarios of all bindings by each language, with the table of the functions that each one called; their own tests
 # make test-versions the version before and this one on the same roots
 # make test-buildkit the build files of tests/oracle/buildkit through buildkitd and through Coracle
@@ -42,7 +43,7 @@ FILTER ?=
 NAME ?=
 WALLS ?=
 
-.PHONY: all demo test test-one torture test-vm test-clients test-receivers test-plugins test-tools test-contract test-bindings torture-node packages torture-java torture-dotnet test-versions test-oci test-buildkit attacks bench guide lint install install-cli clean
+.PHONY: all demo test test-one torture test-vm test-clients test-receivers test-plugins test-tools test-contract test-bindings crates torture-node packages torture-java torture-dotnet test-versions test-oci test-buildkit attacks bench guide lint install install-cli clean
 
 all:
 	$(CARGO) build --release --workspace
@@ -88,6 +89,9 @@ test-contract:
 	tools/setup test
 	$(CARGO) build -p coracle-cli
 	CORACLE_API_MAX=1.24 $(CARGO) test --test suite -- docker_cli:: docker_files:: clients:: specification:: oracle:: oracle_build:: oracle_events:: oracle_networks:: oracle_refusals:: --skip network_clients::
+
+crates:
+	$(CARGO) package --workspace --offline
 
 test-bindings:
 	tools/setup bindings

@@ -67,7 +67,11 @@ pub fn pull_for_create(engine: &Engine, image: &str, quiet: bool) -> Result<(), 
     let (name, tag) = with_tag(image);
     let auth = credentials(&name)?;
     let mut show = Show::on_stderr(quiet);
-    engine.image_pull(&PullImage { name, tag, auth, platform: None }, &mut |message| show.message(&message), None)?;
+    engine.image_pull_tags(
+        &PullImage { name, tag, auth, platform: None },
+        &mut |message| show.message(&message),
+        None,
+    )?;
     Ok(())
 }
 
@@ -78,7 +82,7 @@ fn pull(globals: &Globals, parsed: &Parsed) -> Outcome {
     let mut show = Show::new(quiet);
     let platform = parsed.last("platform").map(str::parse).transpose()?;
     let request = PullImage { name, tag, auth, platform };
-    let names = globals.engine()?.image_pull(&request, &mut |message| show.message(&message), None)?;
+    let names = globals.engine()?.image_pull_tags(&request, &mut |message| show.message(&message), None)?;
     if quiet {
         for name in names {
             emit(&format!("{name}\n"))?;
@@ -92,7 +96,7 @@ fn push(globals: &Globals, parsed: &Parsed) -> Outcome {
     let auth = credentials(&name)?;
     let mut show = Show::new(parsed.has("quiet"));
     let request = PushImage { name, tag, auth };
-    globals.engine()?.image_push(&request, &mut |message| show.message(&message), None)?;
+    globals.engine()?.image_push_tags(&request, &mut |message| show.message(&message), None)?;
     Ok(0)
 }
 

@@ -30,10 +30,7 @@ fn fetch(engine: &Engine, from: &str) -> Result<String> {
         found => return found.map(|_| from.to_owned()),
     }
     let mut meter = Meter::new("pull");
-    // Without a tag a pull would fetch every tag of the repository.
-    let request =
-        PullImage { name: from.to_owned(), tag: tag_of(from), auth: credentials(from)?, ..Default::default() };
-    engine.image_pull(&request, &mut |message| meter.show(&message), None)?;
+    engine.image_pull(&PullImage::of(from).auth(credentials(from)?), &mut |message| meter.show(&message), None)?;
     Ok(from.to_owned())
 }
 
@@ -47,21 +44,14 @@ fn deliver(engine: &Engine, image: &str, to: &str) -> Result<()> {
     }
     engine.image_tag(image, to)?;
     let mut meter = Meter::new("push");
-    let request = PushImage { name: to.to_owned(), tag: tag_of(to), auth: credentials(to)? };
-    engine.image_push(&request, &mut |message| meter.show(&message), None)?;
-    let digest = meter.digest.ok_or_else(|| Error::internal("the push reported no digest"))?;
-    println!("pushed {image} to {to}: {digest}");
+    let request = PushImage::of(to).auth(credentials(to)?);
+    let pushed = engine.image_push(&request, &mut |message| meter.show(&message), None)?;
+    println!("pushed {image} to {to}: {}", pushed.digest);
     Ok(())
 }
 
 fn is_archive(text: &str) -> bool {
     text.ends_with(".tar")
-}
-
-/// `latest` for a name that has neither tag nor digest.
-fn tag_of(name: &str) -> String {
-    let last = name.rsplit('/').next().unwrap_or_default();
-    if last.contains([':', '@']) { String::new() } else { "latest".into() }
 }
 
 fn credentials(name: &str) -> Result<RegistryAuth> {
@@ -75,18 +65,14 @@ struct Meter {
     /// The bytes of each layer that came so far, and all of its bytes.
     layers: BTreeMap<String, (i64, i64)>,
     on_terminal: bool,
-    digest: Option<String>,
 }
 
 impl Meter {
     fn new(verb: &'static str) -> Meter {
-        Meter { verb, layers: BTreeMap::new(), on_terminal: std::io::stderr().is_terminal(), digest: None }
+        Meter { verb, layers: BTreeMap::new(), on_terminal: std::io::stderr().is_terminal() }
     }
 
     fn show(&mut self, message: &Progress) -> Result<()> {
-        if let Some(digest) = message.aux.as_ref().and_then(|aux| aux["Digest"].as_str()) {
-            self.digest = Some(digest.to_owned());
-        }
         match message.progress_detail.filter(|detail| detail.total > 0) {
             Some(detail) => {
                 self.layers.insert(message.id.clone(), (detail.current, detail.total));

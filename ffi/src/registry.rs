@@ -13,7 +13,7 @@ use engine::model::{ImagePlatform, PullImage, PushImage, RegistryAuth, SearchIma
 use libc::c_char;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Pulls an image from its registry.
@@ -89,20 +89,11 @@ pub unsafe extern "C" fn coracle_image_push(
     err: *mut *mut coracle_error,
 ) -> coracle_status {
     call(c, Access::Change, op, Outs::none().json(out_json), err, &mut |root| {
-        let (name, tag) = named(arg::text(r#ref, "ref")?);
-        let request = PushImage { name, tag, auth: auth(auth_json, root.lenient())? };
+        let request = PushImage::of(arg::text(r#ref, "ref")?).auth(auth(auth_json, root.lenient())?);
         let engine = root.engine().clone();
         let push = move |using: &Using| {
-            let mut made: Value = json!({});
-            let mut progress = |record: engine::model::Progress| {
-                if let Some(aux) = &record.aux {
-                    made.clone_from(aux);
-                }
-                using.progress(&record)
-            };
-            let result = engine.image_push(&request, &mut progress, using.op());
-            using.done(result)?;
-            Answer::document(&made)
+            let result = engine.image_push(&request, &mut |record| using.progress(&record), using.op());
+            Answer::document(&using.done(result)?)
         };
         work(push).map(Work::long)
     })
@@ -199,22 +190,14 @@ pub unsafe extern "C" fn coracle_registry_auth(
 
 /// The work of a pull.
 fn pull(root: &Root, r#ref: *const c_char, platform: Option<ImagePlatform>, auth_json: *const c_char) -> Outcome<Work> {
-    let (name, tag) = named(arg::text(r#ref, "ref")?);
-    let request = PullImage { name, tag, auth: auth(auth_json, root.lenient())?, platform };
+    let auth = auth(auth_json, root.lenient())?;
+    let request = PullImage { platform, ..PullImage::of(arg::text(r#ref, "ref")?).auth(auth) };
     let engine = root.engine().clone();
     let pull = move |using: &Using| {
         let result = engine.image_pull(&request, &mut |record| using.progress(&record), using.op());
-        let names = using.done(result)?;
-        let name = names.first().map_or(request.name.as_str(), String::as_str);
-        Answer::id(&engine.image_inspect(name)?.id)
+        Answer::id(&using.done(result)?)
     };
     work(pull).map(Work::long)
-}
-
-/// The name, and the tag that goes with it where it has neither tag nor digest.
-fn named(name: &str) -> (String, String) {
-    let last = name.rsplit('/').next().unwrap_or_default();
-    (name.to_owned(), if last.contains([':', '@']) { String::new() } else { "latest".into() })
 }
 
 pub(crate) fn auth(auth_json: *const c_char, lenient: bool) -> Outcome<RegistryAuth> {

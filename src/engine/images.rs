@@ -10,6 +10,7 @@ use crate::image::UrlImport;
 use crate::model::*;
 use crate::op::Op;
 use crate::parts::Part;
+use serde::Deserialize;
 use std::io::{Read, Write};
 
 /// Takes progress messages; an error ends the operation with that error.
@@ -127,13 +128,19 @@ impl Engine {
 
 #[cfg(feature = "registry")]
 impl Engine {
-    /// Pulls an image (or every tag of a repository, if neither name nor request has a tag) from its registry; returns
-    /// the stored references.
+    /// Pulls one image from its registry; returns the image's id. A name without a tag and a digest means the tag `latest`.
     ///
     /// Nothing is visible before the whole image is checked and on disk. Errors: not found or no access
     /// ([`crate::ErrorKind::NotFound`]), credentials missing ([`crate::ErrorKind::Unauthorized`]), content whose digest
     /// is wrong ([`crate::ErrorKind::Invalid`]).
-    pub fn image_pull(&self, pull: &PullImage, progress: OnProgress<'_>, op: Option<&Op>) -> Result<Vec<String>> {
+    pub fn image_pull(&self, pull: &PullImage, progress: OnProgress<'_>, op: Option<&Op>) -> Result<String> {
+        let pull = PullImage { tag: one_tag(&pull.name, &pull.tag), ..pull.clone() };
+        let names = self.image_pull_tags(&pull, progress, op)?;
+        self.image_inspect(names.first().unwrap_or(&pull.name)).map(|image| image.id)
+    }
+    /// Pulls an image as [`Engine::image_pull`] does, or every tag of a repository, if neither name nor request has a tag; returns
+    /// the stored references.
+    pub fn image_pull_tags(&self, pull: &PullImage, progress: OnProgress<'_>, op: Option<&Op>) -> Result<Vec<String>> {
         let options = &self.0.options.registry;
         self.0.counters.count(Work::Pull, Some(pull.name.as_str()), || {
             self.with_events(|emit| self.0.images.puller.pull(options, pull, progress, emit, op))
@@ -153,8 +160,23 @@ impl Engine {
         let options = &self.0.options.registry;
         self.with_events(|emit| self.0.images.url_importer.import(options, UrlImport { url, how }, progress, emit, op))
     }
-    /// Pushes an image (or every local tag of a repository) to the registry of its name.
-    pub fn image_push(&self, push: &PushImage, progress: OnProgress<'_>, op: Option<&Op>) -> Result<()> {
+    /// Pushes one image to the registry of its name; returns the digest of its manifest there. A name without a tag means the tag
+    /// `latest`.
+    ///
+    /// Errors: no such image ([`crate::ErrorKind::NotFound`]), credentials missing ([`crate::ErrorKind::Unauthorized`]).
+    pub fn image_push(&self, push: &PushImage, progress: OnProgress<'_>, op: Option<&Op>) -> Result<Pushed> {
+        let push = PushImage { tag: one_tag(&push.name, &push.tag), ..push.clone() };
+        let mut pushed = None;
+        let mut watched = |message: Progress| {
+            let told = message.aux.as_ref().and_then(|aux| Pushed::deserialize(aux).ok());
+            pushed = told.or(pushed.take());
+            progress(message)
+        };
+        self.image_push_tags(&push, &mut watched, op)?;
+        pushed.ok_or_else(|| crate::Error::internal("push: the manifest has no digest"))
+    }
+    /// Pushes an image, or every local tag of a repository, if neither name nor request has a tag, to the registry of its name.
+    pub fn image_push_tags(&self, push: &PushImage, progress: OnProgress<'_>, op: Option<&Op>) -> Result<()> {
         let options = &self.0.options.registry;
         self.0.counters.count(Work::Push, Some(push.name.as_str()), || {
             self.with_events(|emit| self.0.images.pusher.push(options, push, progress, emit, op))
@@ -179,7 +201,11 @@ impl Engine {
 #[cfg(not(feature = "registry"))]
 impl Engine {
     /// Not in this build: the library was made without its registry client.
-    pub fn image_pull(&self, _: &PullImage, _: OnProgress<'_>, _: Option<&Op>) -> Result<Vec<String>> {
+    pub fn image_pull(&self, _: &PullImage, _: OnProgress<'_>, _: Option<&Op>) -> Result<String> {
+        Err(no_client())
+    }
+    /// Not in this build: the library was made without its registry client.
+    pub fn image_pull_tags(&self, _: &PullImage, _: OnProgress<'_>, _: Option<&Op>) -> Result<Vec<String>> {
         Err(no_client())
     }
     /// Not in this build: the library was made without its registry client.
@@ -187,7 +213,11 @@ impl Engine {
         Err(no_client())
     }
     /// Not in this build: the library was made without its registry client.
-    pub fn image_push(&self, _: &PushImage, _: OnProgress<'_>, _: Option<&Op>) -> Result<()> {
+    pub fn image_push(&self, _: &PushImage, _: OnProgress<'_>, _: Option<&Op>) -> Result<Pushed> {
+        Err(no_client())
+    }
+    /// Not in this build: the library was made without its registry client.
+    pub fn image_push_tags(&self, _: &PushImage, _: OnProgress<'_>, _: Option<&Op>) -> Result<()> {
         Err(no_client())
     }
     /// Not in this build: the library was made without its registry client.
@@ -202,6 +232,13 @@ impl Engine {
     pub fn registry_auth(&self, _: &RegistryAuth, _: Option<&Op>) -> Result<AuthStatus> {
         Err(no_client())
     }
+}
+
+/// The tag of a request for one image.
+#[cfg(feature = "registry")]
+fn one_tag(name: &str, tag: &str) -> String {
+    let last = name.rsplit('/').next().unwrap_or_default();
+    if tag.is_empty() && !last.contains([':', '@']) { "latest".into() } else { tag.into() }
 }
 
 #[cfg(not(feature = "registry"))]

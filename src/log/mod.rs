@@ -146,6 +146,12 @@ pub struct LogStream {
     ended: bool,
 }
 
+impl std::os::fd::AsFd for LogStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.watch.fd()
+    }
+}
+
 impl LogStream {
     /// Opens the log at `path`, with the files that rotation left beside it. `alive` says whether the container's
     /// monitor lives; a follower ends with the monitor.
@@ -191,7 +197,7 @@ impl LogStream {
         })
     }
 
-    /// A descriptor that is readable while a line may be waiting (level-triggered), and once the log has ended.
+    /// A descriptor that is readable while a line may be waiting (level-triggered), and once the log has ended. It is always there.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.watch.fd())
     }

@@ -24,6 +24,7 @@
 mod archive;
 mod base64;
 mod build;
+mod builders;
 mod container;
 mod detach;
 mod docker_config;

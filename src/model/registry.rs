@@ -274,7 +274,7 @@ pub struct AuthStatus {
 /// use coracle::model::PullImage;
 ///
 /// let pull = PullImage { name: "busybox:1.36".into(), ..Default::default() };
-/// let names = engine.image_pull(&pull, &mut |progress| { println!("{}", progress.status); Ok(()) }, None)?;
+/// let id = engine.image_pull(&pull, &mut |progress| { println!("{}", progress.status); Ok(()) }, None)?;
 /// # Ok::<(), coracle::Error>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -282,7 +282,8 @@ pub struct AuthStatus {
 pub struct PullImage {
     /// The image: `repository[:tag][@digest]`.
     pub name: String,
-    /// A tag or a digest for a bare repository. If neither this nor the name has one: every tag of the repository.
+    /// A tag or a digest for a bare repository. If neither this nor the name has one: `latest`, or, for
+    /// [`crate::Engine::image_pull_tags`], every tag of the repository.
     pub tag: String,
     /// Credentials.
     pub auth: RegistryAuth,
@@ -351,7 +352,7 @@ pub struct SearchResult {
 /// use coracle::model::PushImage;
 ///
 /// let push = PushImage { name: "registry.example/site:1".into(), ..Default::default() };
-/// engine.image_push(&push, &mut |_progress| Ok(()), None)?;
+/// println!("{}", engine.image_push(&push, &mut |_progress| Ok(()), None)?.digest);
 /// # Ok::<(), coracle::Error>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -359,10 +360,32 @@ pub struct SearchResult {
 pub struct PushImage {
     /// The image: `repository[:tag]`; the repository says which registry.
     pub name: String,
-    /// A tag for a bare repository. If neither this nor the name has one: every local tag of the repository.
+    /// A tag for a bare repository. If neither this nor the name has one: `latest`, or, for [`crate::Engine::image_push_tags`],
+    /// every local tag of the repository.
     pub tag: String,
     /// Credentials.
     pub auth: RegistryAuth,
+}
+
+/// The manifest that a push left at the registry.
+///
+/// ```no_run
+/// # let engine = coracle::Engine::open("/var/lib/coracle")?;
+/// use coracle::model::PushImage;
+///
+/// let pushed = engine.image_push(&PushImage::of("registry.example/site:1"), &mut |_progress| Ok(()), None)?;
+/// println!("registry.example/site@{}", pushed.digest);
+/// # Ok::<(), coracle::Error>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Pushed {
+    /// The image's tag.
+    pub tag: String,
+    /// The digest, by which the image can be pulled.
+    pub digest: String,
+    /// The manifest's bytes.
+    pub size: u64,
 }
 
 #[cfg(test)]

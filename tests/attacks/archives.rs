@@ -625,7 +625,7 @@ fn a_broken_layer_keeps_nobody_waiting() {
             });
             let pull = || {
                 let request = PullImage { name: format!("{}/made/hand:1", server.host()), ..PullImage::default() };
-                root.engine.image_pull(&request, &mut |_| Ok(()), Some(&soon()))
+                root.engine.image_pull_tags(&request, &mut |_| Ok(()), Some(&soon()))
             };
             // Twice: the second does not wait for what the first held.
             for _ in 0..2 {

@@ -97,7 +97,7 @@ const TOKEN: &str = "Bearer the-token";
 
 fn pull(root: &Root, name: &str, auth: RegistryAuth) -> coracle::Result<Vec<String>> {
     let request = PullImage { name: name.into(), auth, ..PullImage::default() };
-    root.engine.image_pull(&request, &mut |_| Ok(()), Some(&soon()))
+    root.engine.image_pull_tags(&request, &mut |_| Ok(()), Some(&soon()))
 }
 
 fn pull_plain(root: &Root, name: &str) -> coracle::Result<Vec<String>> {
@@ -106,7 +106,7 @@ fn pull_plain(root: &Root, name: &str) -> coracle::Result<Vec<String>> {
 
 fn push(root: &Root, name: &str) -> coracle::Result<()> {
     let request = PushImage { name: name.into(), auth: login(), ..PushImage::default() };
-    root.engine.image_push(&request, &mut |_| Ok(()), Some(&soon()))
+    root.engine.image_push_tags(&request, &mut |_| Ok(()), Some(&soon()))
 }
 
 /// Nothing is staged, and no layer is there without an image.
@@ -621,7 +621,7 @@ fn a_real_registry_passes_every_wall() {
     let name = format!("{}/team/box:1", registry.host());
     root.engine.image_tag(IMAGE, &name).expect("tag");
     let request = PushImage { name: name.clone(), ..PushImage::default() };
-    root.engine.image_push(&request, &mut |_| Ok(()), Some(&soon())).expect("push");
+    root.engine.image_push_tags(&request, &mut |_| Ok(()), Some(&soon())).expect("push");
     let fresh = Root::empty();
     pull_plain(&fresh, &name).expect("pull");
     let digest = fresh.engine.image_inspect(&name).expect("inspect").repo_digests[0].clone();

@@ -78,7 +78,7 @@ const PULL: Operation = Operation {
     },
     finish: |root| {
         let request = PullImage { name: remote_name(root), ..PullImage::default() };
-        let pull = || root.engine.image_pull(&request, &mut |_| Ok(()), Some(&soon())).expect("pull again");
+        let pull = || root.engine.image_pull_tags(&request, &mut |_| Ok(()), Some(&soon())).expect("pull again");
         pull();
         if !names(&root.dir.join("root/tmp")).is_empty() {
             // A part that could not be removed is removed with the next download of its layer.
@@ -99,7 +99,7 @@ fn registry(root: &Root, operation: &Operation) -> Option<Registry> {
         std::fs::write(root.dir.join("remote"), &name).expect("write");
         root.engine.image_tag(IMAGE, &name).expect("tag");
         let request = PushImage { name, ..PushImage::default() };
-        root.engine.image_push(&request, &mut |_| Ok(()), Some(&soon())).expect("push");
+        root.engine.image_push_tags(&request, &mut |_| Ok(()), Some(&soon())).expect("push");
         registry
     })
 }

@@ -86,6 +86,7 @@ mod restart;
 mod roots;
 mod roots_copy;
 mod roots_engines;
+mod rust_values;
 mod selinux;
 mod serve;
 mod session_end;

@@ -212,7 +212,8 @@ fn a_plugin_is_installed_set_and_upgraded_as_dockerd_does_it() {
     // The files of a plugin are not shown as an image, and its tag cannot be pulled as one.
     let images = world.engine().image_list(&ListImages { all: true, ..ListImages::default() }).expect("list");
     assert_eq!(images.len(), 1);
-    let pulled = world.engine().image_pull(&PullImage { name: remote, ..PullImage::default() }, &mut |_| Ok(()), None);
+    let pulled =
+        world.engine().image_pull_tags(&PullImage { name: remote, ..PullImage::default() }, &mut |_| Ok(()), None);
     fails(pulled, ErrorKind::Invalid, "target is a plugin");
     let two = world.push("my/toy:two", &volumes());
     let upgrade = ask(&router, "POST", &format!("/v1.41/plugins/toy/upgrade?remote={two}"), &json!([privileges[2]]));

@@ -86,7 +86,7 @@ fn attempts_at_a_registry_and_the_pull_are_noted() {
     let root = Root::empty();
     let request = PullImage { name: format!("{}/made/hand:1", server.host()), ..PullImage::default() };
     let lines = lines_with(&server.host(), || {
-        assert!(root.engine.image_pull(&request, &mut |_| Ok(()), Some(&soon())).is_err());
+        assert!(root.engine.image_pull_tags(&request, &mut |_| Ok(()), Some(&soon())).is_err());
     });
     let again: Vec<&String> =
         lines.iter().filter(|line| line.contains("another attempt in 0ns: GET http://")).collect();

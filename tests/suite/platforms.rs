@@ -104,7 +104,7 @@ fn a_pull_takes_the_image_of_the_platform_that_is_named() {
     };
     for platform in [OTHER, ARM, "linux/arm/v7"] {
         let request = PullImage { name: name.clone(), platform: platform.parse().ok(), ..PullImage::default() };
-        root.engine.image_pull(&request, &mut |_| Ok(()), Some(&soon())).expect("pull");
+        root.engine.image_pull_tags(&request, &mut |_| Ok(()), Some(&soon())).expect("pull");
         // A later variant takes the image of an earlier one.
         assert_eq!(found(&name), if platform == OTHER { OTHER } else { ARM });
     }

@@ -54,7 +54,7 @@ pub fn registry_beside(dir: &Path) -> Registry {
         let name = format!("{}/{path}:1", registry.host());
         root.engine.image_tag(image, &name).expect("tag");
         let request = PushImage { name, ..PushImage::default() };
-        root.engine.image_push(&request, &mut |_| Ok(()), Some(&soon())).expect("push");
+        root.engine.image_push_tags(&request, &mut |_| Ok(()), Some(&soon())).expect("push");
     };
     push(IMAGE, "busybox");
     for number in 0..3 {
@@ -262,7 +262,7 @@ fn goes_on(engine: &Engine, registry: &Registry, root: &Path, what: &str) {
 /// Pulls from the registry; returns what was done, and how it ended.
 fn pull(engine: &Engine, registry: &Registry, path: &str) -> (String, coracle::Result<()>) {
     let request = PullImage { name: format!("{}/{path}:1", registry.host()), ..PullImage::default() };
-    (format!("pull {path}"), engine.image_pull(&request, &mut |_| Ok(()), Some(&soon())).map(drop))
+    (format!("pull {path}"), engine.image_pull_tags(&request, &mut |_| Ok(()), Some(&soon())).map(drop))
 }
 
 /// Builds on the registry's busybox, where that is here.

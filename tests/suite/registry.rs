@@ -17,7 +17,7 @@ use std::time::Duration;
 pub(super) fn pull_with(engine: &Engine, name: &str, auth: RegistryAuth) -> coracle::Result<Vec<String>> {
     let mut told = Vec::new();
     let request = PullImage { name: name.into(), auth, ..PullImage::default() };
-    engine.image_pull(&request, &mut |message| line(&mut told, message), Some(&soon()))?;
+    engine.image_pull_tags(&request, &mut |message| line(&mut told, message), Some(&soon()))?;
     Ok(told)
 }
 
@@ -32,7 +32,7 @@ pub(super) fn push(engine: &Engine, name: &str) -> coracle::Result<Vec<String>> 
 pub(super) fn push_with(engine: &Engine, name: &str, auth: RegistryAuth) -> coracle::Result<Vec<String>> {
     let mut told = Vec::new();
     let request = PushImage { name: name.into(), auth, ..PushImage::default() };
-    engine.image_push(&request, &mut |message| line(&mut told, message), Some(&soon()))?;
+    engine.image_push_tags(&request, &mut |message| line(&mut told, message), Some(&soon()))?;
     Ok(told)
 }
 
@@ -118,10 +118,32 @@ fn an_engine_pulls_pushed_images() {
     root.engine.image_tag(IMAGE, &format!("{}/team/box:v2", registry.host())).expect("tag");
     push(&root.engine, &format!("{}/team/box", registry.host())).expect("push every tag");
     let request = PullImage { name: format!("{}/team/box", registry.host()), ..PullImage::default() };
-    let mut names = third.engine.image_pull(&request, &mut |_| Ok(()), Some(&soon())).expect("pull every tag");
+    let mut names = third.engine.image_pull_tags(&request, &mut |_| Ok(()), Some(&soon())).expect("pull every tag");
     // In the registry's order, which not every release of it sorts.
     names.sort();
     assert_eq!(names, ["v1", "v2"].map(|tag| format!("{}/team/box:{tag}", registry.host())));
+}
+
+#[test]
+fn a_push_answers_the_digest_and_a_pull_takes_one_tag() {
+    let root = Root::new();
+    let registry = Registry::plain(&root.dir.join("registry"));
+    let repository = format!("{}/team/box", registry.host());
+    for tag in ["latest", "v1"] {
+        root.engine.image_tag(IMAGE, &format!("{repository}:{tag}")).expect("tag");
+        let pushed =
+            root.engine.image_push(&PushImage::of(format!("{repository}:{tag}")), &mut |_| Ok(()), Some(&soon()));
+        assert_eq!(pushed.expect("push").tag, tag);
+    }
+    let pushed = root.engine.image_push(&PushImage::of(&repository), &mut |_| Ok(()), Some(&soon())).expect("push");
+    assert_eq!(pushed.tag, "latest");
+    let fresh = Root::empty();
+    let id = fresh.engine.image_pull(&PullImage::of(&repository), &mut |_| Ok(()), Some(&soon())).expect("pull");
+    let detail = fresh.engine.image_inspect(&id).expect("inspect");
+    assert_eq!(detail.repo_tags, [format!("{repository}:latest")]);
+    assert_eq!(detail.repo_digests, [format!("{repository}@{}", pushed.digest)]);
+    let by_digest = PullImage::of(format!("{repository}@{}", pushed.digest));
+    assert_eq!(fresh.engine.image_pull(&by_digest, &mut |_| Ok(()), Some(&soon())).expect("pull by digest"), id);
 }
 
 #[test]
@@ -237,7 +259,7 @@ fn a_registry_that_is_killed_midway_and_comes_back() {
         told.push(message.status);
         Ok(())
     };
-    root.engine.image_push(&request, &mut tell, Some(&soon())).expect("push");
+    root.engine.image_push_tags(&request, &mut tell, Some(&soon())).expect("push");
     assert!(told.iter().any(|status| status.starts_with("Retrying in ")), "{told:?}");
     let id = root.engine.image_inspect(&name).expect("inspect").id;
 
@@ -251,7 +273,7 @@ fn a_registry_that_is_killed_midway_and_comes_back() {
         told.push(message.status);
         Ok(())
     };
-    fresh.engine.image_pull(&request, &mut tell, Some(&soon())).expect("pull");
+    fresh.engine.image_pull_tags(&request, &mut tell, Some(&soon())).expect("pull");
     assert!(told.iter().any(|status| status == "Retrying in 1 second"), "{told:?}");
     let log = registry.lock().expect("the registry").log();
     assert!(log.contains("\" 206 "), "nothing was resumed: {log}");
@@ -516,16 +538,16 @@ fn a_pull_can_be_cancelled_and_leaves_nothing() {
             std::thread::sleep(Duration::from_millis(500));
             other.cancel();
         });
-        let result = root.engine.image_pull(&request, &mut |_| Ok(()), Some(&op));
+        let result = root.engine.image_pull_tags(&request, &mut |_| Ok(()), Some(&op));
         fails(result, ErrorKind::Cancelled, "cancelled");
     });
     nothing_is_left(&root);
     // A deadline, and a caller who does not want to hear more.
     let op = Op::new().expect("an operation");
     op.set_timeout(Some(Duration::from_millis(300)));
-    fails(root.engine.image_pull(&request, &mut |_| Ok(()), Some(&op)), ErrorKind::Timeout, "deadline");
+    fails(root.engine.image_pull_tags(&request, &mut |_| Ok(()), Some(&op)), ErrorKind::Timeout, "deadline");
     let mut refuse = |_: Progress| Err(coracle::Error::new(ErrorKind::Callback, "enough"));
-    fails(root.engine.image_pull(&request, &mut refuse, None), ErrorKind::Callback, "enough");
+    fails(root.engine.image_pull_tags(&request, &mut refuse, None), ErrorKind::Callback, "enough");
     nothing_is_left(&root);
 }
 

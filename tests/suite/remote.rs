@@ -116,7 +116,7 @@ fn parts_are_used_bounded_and_no_longer_believed_than_they_deserve() {
             other.cancel();
         });
         let request = PullImage { name: name.clone(), ..PullImage::default() };
-        fails(root.engine.image_pull(&request, &mut |_| Ok(()), Some(&op)), ErrorKind::Cancelled, "cancelled");
+        fails(root.engine.image_pull_tags(&request, &mut |_| Ok(()), Some(&op)), ErrorKind::Cancelled, "cancelled");
     });
     let [have] = parts(&root)[..] else { panic!("{:?}", parts(&root)) };
     assert!((1 << 20..=2 << 20).contains(&have), "{have}");
@@ -719,6 +719,6 @@ fn lists_in_lists_and_tags_by_the_page() {
     });
     let root = Root::empty();
     let request = PullImage { name: format!("{}/made/hand", server.host()), ..PullImage::default() };
-    let names = root.engine.image_pull(&request, &mut |_| Ok(()), Some(&soon())).expect("pull every tag");
+    let names = root.engine.image_pull_tags(&request, &mut |_| Ok(()), Some(&soon())).expect("pull every tag");
     assert_eq!(names, ["1", "nested"].map(|tag| format!("{}/made/hand:{tag}", server.host())));
 }

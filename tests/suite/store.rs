@@ -371,7 +371,7 @@ fn a_full_disk_at_every_step() {
 
     let pull = || {
         let request = PullImage { name: name.clone(), ..PullImage::default() };
-        engine.image_pull(&request, &mut |_| Ok(()), Some(&soon())).map(drop)
+        engine.image_pull_tags(&request, &mut |_| Ok(()), Some(&soon())).map(drop)
     };
     let load_it = || engine.image_load(&mut &bytes[..], &mut |_| Ok(()), Some(&soon())).map(drop);
     let commit = || {

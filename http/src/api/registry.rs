@@ -27,7 +27,7 @@ pub(crate) fn pull(call: Call, name: &str) -> Result<Response> {
             }
             sink.write_all(&bytes).map_err(gone)
         };
-        match engine.image_pull(&request, &mut report, op.as_ref()) {
+        match engine.image_pull_tags(&request, &mut report, op.as_ref()) {
             Ok(_) => Ok(()),
             Err(error) if sink.started() && error.kind() != ErrorKind::Cancelled => {
                 sink.write_all(&stream::failure(&error)).map_err(gone)
@@ -54,7 +54,7 @@ pub(crate) fn push(mut call: Call) -> Result<Response> {
     Ok(streamed(&call, Some("application/json"), move |sink| {
         let op = client.op()?;
         let mut report = |message: Progress| sink.write_all(&stream::progress(&message)).map_err(gone);
-        match engine.image_push(&request, &mut report, op.as_ref()) {
+        match engine.image_push_tags(&request, &mut report, op.as_ref()) {
             Ok(()) => Ok(()),
             // As in docker: what goes wrong, also at once, stands in the stream.
             Err(error) if error.kind() != ErrorKind::Cancelled => {
