@@ -394,7 +394,7 @@ pub fn sealed_program(content: &[u8]) -> Result<i32> {
 /// # Safety
 /// Both arrays have addresses of C strings, and end with a zero.
 pub unsafe fn execute(program: i32, argv: *const usize, envp: *const usize) -> Result<()> {
-    sys!(EXECVEAT, program, b"\0".as_ptr(), argv, envp, AT_EMPTY_PATH).map(|_| ())
+    sys!(EXECVEAT, program, c"".as_ptr(), argv, envp, AT_EMPTY_PATH).map(|_| ())
 }
 
 /// fsetxattr(2).

@@ -10,6 +10,7 @@ use crate::image::UrlImport;
 use crate::model::*;
 use crate::op::Op;
 use crate::parts::Part;
+#[cfg(feature = "registry")]
 use serde::Deserialize;
 use std::io::{Read, Write};
 

@@ -112,7 +112,7 @@ fn a_first_wait_after_a_restart_gets_the_code_of_the_session() {
 
 fn all(wait_for_start: bool) -> AttachOptions {
     let streams = AttachStreams { stdin: true, stdout: true, stderr: true };
-    AttachOptions { streams, wait_for_start, ..AttachOptions::default() }
+    AttachOptions { streams, wait_for_start }
 }
 
 #[test]

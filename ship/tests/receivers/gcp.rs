@@ -78,7 +78,7 @@ fn entries_have_dockerd_s_payload_and_are_there_once() {
     let (first, other) = (receiver.entry("000a n=1"), receiver.entry("000b n=2"));
     let container = json!({ "name": "/a", "id": plain.id, "imageName": "busybox" });
     assert_eq!(first["jsonPayload"], json!({ "message": "000a n=1", "container": container }));
-    assert_eq!(first["timestamp"], "2026-11-21T12:20:28.500Z");
+    assert_eq!(first["timestamp"], format!("{}.500Z", line_time()));
     assert_eq!(first["insertId"], format!("{}-1", plain.id));
     assert_eq!(first["log"], "projects/project-1/logs/gcplogs-docker-driver");
     assert_eq!(first["resource"], json!({ "global": { "project_id": "project-1" } }));

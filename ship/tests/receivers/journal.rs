@@ -55,7 +55,7 @@ fn deliver() {
         ("CONTAINER_NAME", "a"),
         ("CONTAINER_LOG_ORDINAL", "1"),
         ("SYSLOG_IDENTIFIER", "tag"),
-        ("SYSLOG_TIMESTAMP", "2026-11-21T12:20:28.500000000Z"),
+        ("SYSLOG_TIMESTAMP", &*format!("{}.500000000Z", line_time())),
     ] {
         assert_eq!(first[field], value, "{field}");
     }

@@ -1,5 +1,6 @@
 //! A root with logs that a test writes as monitors do, a shipper for it, and real receivers.
 
+use coracle_monitor::text::civil;
 use coracle_monitor::wire::{LOG_MARK, LogMark};
 use coracle_ship::outbox::{self, Status};
 use coracle_ship::shipper::{self, Spawn};
@@ -13,10 +14,25 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The day of the lines, in days since 1970: the one before this program's start, because services refuse lines of two weeks ago.
+pub fn day() -> i64 {
+    static DAY: OnceLock<i64> = OnceLock::new();
+    *DAY.get_or_init(|| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock that is set").as_secs();
+        i64::try_from(now / 86_400).expect("a day") - 1
+    })
+}
+
+/// The time of a line as records have it, up to its seconds: `2026-11-21T12:20:28`.
+pub fn line_time() -> String {
+    let (year, month, day) = civil(day());
+    format!("{year:04}-{month:02}-{day:02}T12:20:28")
+}
 
 /// How long a test waits for something that should come at once, on a busy machine.
 pub const SOON: Duration = Duration::from_secs(50);
@@ -172,13 +188,13 @@ impl Log {
     }
 
     pub fn write_with(&mut self, lines: u64, more: &str) {
-        let mut block = String::new();
+        let (mut block, time) = (String::new(), line_time());
         for _ in 0..lines {
             self.written += 1;
             let stream = if self.written.is_multiple_of(2) { "stdout" } else { "stderr" };
             let number = self.written;
             block.push_str(&format!(
-                "{{\"log\":\"{} n={number}{more}\\n\",\"stream\":\"{stream}\",\"time\":\"2026-11-21T12:20:28.5Z\"}}\n",
+                "{{\"log\":\"{} n={number}{more}\\n\",\"stream\":\"{stream}\",\"time\":\"{time}.5Z\"}}\n",
                 &self.id[60..]
             ));
             self.in_file += 1;
@@ -211,7 +227,7 @@ impl Log {
 
     /// Writes one record.
     pub fn push_record(&mut self, text: &str, stderr: bool) {
-        self.push_record_at(text, stderr, "2026-11-21T12:20:28.5Z");
+        self.push_record_at(text, stderr, &format!("{}.5Z", line_time()));
     }
 
     /// Writes one record with a time.
@@ -224,7 +240,7 @@ impl Log {
 
     /// Writes so many lines without a text.
     pub fn write_empty(&mut self, lines: u64) {
-        let line = "{\"log\":\"\\n\",\"stream\":\"stdout\",\"time\":\"2026-11-21T12:20:28.5Z\"}\n";
+        let line = format!("{{\"log\":\"\\n\",\"stream\":\"stdout\",\"time\":\"{}.5Z\"}}\n", line_time());
         (self.written, self.in_file) = (self.written + lines, self.in_file + lines);
         self.file.write_all(line.repeat(usize::try_from(lines).expect("few")).as_bytes()).expect("write");
     }
