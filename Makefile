@@ -11,7 +11,7 @@
 # make torture-dotnet the same of .NET and Mono
 # make torture-java   Java's own tests with 10,000 lives of containers in the test of leaks
 # make test-contract the suites of API 1.18 to 1.24 against a server that has no later versions (--api-max 1.24)
-# make crates         packages every crate of the workspace and builds each package by itself, without the network
+# make crates         packages every crate of the workspace, without the network (the packages are not built from their archives)
 # make test-bindings  the scenarios of all bindings by each language, with the table of the functions that each one called; their own tests
 # make test-versions the version before and this one on the same roots
 # make test-buildkit the build files of tests/oracle/buildkit through buildkitd and through Coracle
@@ -91,7 +91,7 @@ test-contract:
 	CORACLE_API_MAX=1.24 $(CARGO) test --test suite -- docker_cli:: docker_files:: clients:: specification:: oracle:: oracle_build:: oracle_events:: oracle_networks:: oracle_refusals:: --skip network_clients::
 
 crates:
-	$(CARGO) package --workspace --offline
+	$(CARGO) package --workspace --offline --no-verify
 
 test-bindings:
 	tools/setup bindings

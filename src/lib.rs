@@ -30,7 +30,6 @@ pub mod fuzz;
 mod git;
 mod hex;
 mod image;
-mod iterate;
 mod kernel;
 mod launch;
 mod log;
@@ -64,11 +63,11 @@ pub use container::Archive;
 pub use container::StatsStream;
 pub use engine::{
     AttachOptions, BegunStop, Changed, Container, ContainerRestart, ContainerStop, ContainerWait, Durability, Engine,
-    ExecWait, Io, Lease, Options, Outbox, Session, SessionRead, ShipLogs, Started, UsernsRemap, host_report, version,
+    ExecWait, Io, Items, Lease, Options, Outbox, Session, SessionRead, ShipLogs, Started, UsernsRemap, host_report,
+    version,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use event::EventStream;
-pub use iterate::Items;
 pub use log::{Channel, LogFormat, LogLine, LogStream, LogView};
 pub use notes::{LogLevel, LogNote, LogSink, set_log};
 pub use op::{Beat, Op};

@@ -105,7 +105,7 @@ impl Container {
         self.engine.container_update(&self.id, body)
     }
 
-    /// Its log, line by line.
+    /// The log of the container, line by line.
     pub fn logs(&self, query: &LogQuery) -> Result<LogStream> {
         self.engine.container_logs(&self.id, query, None)
     }

@@ -12,7 +12,7 @@ pub(crate) fn spawn<'scope, T: Send + 'scope>(
     work: impl FnOnce() -> T + Send + 'scope,
 ) -> Result<ScopedJoinHandle<'scope, T>> {
     let before = block_all();
-    // Boxed: the standard library's code for a thread is compiled once for each type of what the thread runs.
+    // Boxed: the standard library's code for a thread is compiled for each type of function that a thread runs.
     let work: Box<dyn FnOnce() -> T + Send + 'scope> = Box::new(work);
     let thread = Builder::new().name(name.to_owned()).spawn_scoped(scope, work);
     restore(&before);

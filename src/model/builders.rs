@@ -36,7 +36,7 @@ impl CreateBody {
         self
     }
 
-    /// What stands before the program and its arguments; an empty list: nothing, also if the image has an entrypoint.
+    /// The words before the program and its arguments; an empty list: none, also if the image has an entrypoint.
     pub fn entrypoint(mut self, all: impl IntoIterator<Item = impl Into<String>>) -> CreateBody {
         self.config.entrypoint = words(all);
         self

@@ -408,7 +408,7 @@ end
 
 -- Builds an image of a directory; query: the parameters of POST /build. Its id.
 function Engine:build(directory, query, how)
-    -- O_RDONLY | O_NONBLOCK | O_CLOEXEC, the same on each processor as O_DIRECTORY is not; the library refuses what is no directory.
+    -- O_RDONLY | O_NONBLOCK | O_CLOEXEC, the same on each processor as O_DIRECTORY is not; the library refuses another kind of file.
     local fd = ffi.C.open(text(directory), 526336)
     if fd < 0 then error("there is no directory " .. directory, 0) end
     local good, answer = pcall(self.image_build_dir, self, { query = query or {}, dirfd = fd }, how)

@@ -552,7 +552,7 @@ final class Engine extends Handle
     /** Builds an image of a directory; query: the parameters of POST /build. Its id. */
     public function build(string $directory, array $query = [], ?float $timeout = null, ?callable $progress = null): string
     {
-        // O_RDONLY | O_NONBLOCK | O_CLOEXEC, the same on each processor as O_DIRECTORY is not; the library refuses what is no directory.
+        // O_RDONLY | O_NONBLOCK | O_CLOEXEC, the same on each processor as O_DIRECTORY is not; the library refuses another kind of file.
         $fd = Library::ffi()->open(Library::text($directory), 0x80800);
         if ($fd < 0) {
             throw new NotFound("there is no directory $directory", -7004, 'NOT_FOUND', 404);

@@ -128,7 +128,7 @@ public final class Images extends Scoped<Images> {
 
     /** Builds an image of a directory, without a tar of it. */
     public String buildDir(Path directory, Object query) throws NoSuchFileException {
-        // O_DIRECTORY has another number on aarch64: the library refuses what is no directory.
+        // O_DIRECTORY has another number on aarch64: the library refuses another kind of file.
         try (Descriptor opened = new Descriptor(Source.open(directory, Descriptor.O_RDONLY | Descriptor.O_NONBLOCK))) {
             return id(call -> Raw.imageBuildDir(call, engine, Document.write(query), opened.number()));
         }

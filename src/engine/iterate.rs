@@ -1,7 +1,7 @@
 //! Streams as iterators, and descriptors as [`AsFd`].
 
+use super::{ContainerWait, ExecWait};
 use crate::container::StatsStream;
-use crate::engine::{ContainerWait, ExecWait};
 use crate::error::Result;
 use crate::event::EventStream;
 use crate::log::{LogLine, LogStream};
