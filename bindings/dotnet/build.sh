@@ -15,12 +15,13 @@ standard() {
     "$root/dotnet" build -v q --nologo -c Release -f netstandard2.1 -o "$out" Coracle.csproj >/dev/null
     return
   fi
-  # An assembly has its name from the file's.
-  mkdir -p "$out/new"
-  ./mcs core -target:library -doc:"$out/Coracle.xml" -out:"$out/new/Coracle.dll" src/*.cs
-  ./standard "$out/new/Coracle.dll"
-  mv "$out/new/Coracle.dll" "$out/Coracle.dll"
-  rmdir "$out/new"
+  # An assembly has its name from the file's; another build may be at work.
+  local new
+  new=$(mktemp -d "$out/new.XXXXXX")
+  ./mcs core -target:library -doc:"$new/Coracle.xml" -out:"$new/Coracle.dll" src/*.cs
+  ./standard "$new/Coracle.dll"
+  mv "$new/Coracle.xml" "$new/Coracle.dll" "$out/"
+  rmdir "$new"
 }
 
 if ./runtime >/dev/null 2>&1; then current "$out/Coracle.dll" || standard; fi

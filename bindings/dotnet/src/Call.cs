@@ -19,6 +19,9 @@ namespace Coracle
         internal FrameStruct Frame;
         internal ResultStruct Result;
 
+        // Half of a surrogate pair would name something else.
+        private static readonly UTF8Encoding Strict = new UTF8Encoding(false, true);
+
         private readonly Bounds bounds;
         private readonly bool begins;
         private readonly List<CoreHandle> used = new List<CoreHandle>();
@@ -98,7 +101,10 @@ namespace Coracle
         }
 
         /// <summary>A text with a NUL at its end; null for null.</summary>
-        internal byte[] Text(string text)
+        internal byte[] Text(string text) => Bytes(text);
+
+        /// <summary>A text with a NUL at its end; null for null. A NUL within, and half of a surrogate pair, are refused.</summary>
+        internal static byte[] Bytes(string text)
         {
             if (text == null)
             {
@@ -108,9 +114,16 @@ namespace Coracle
             {
                 throw CoracleException.Of(Code.Invalid, "a text has a NUL in it: \"" + text.Replace("\0", "\\0") + "\"");
             }
-            var bytes = new byte[Encoding.UTF8.GetByteCount(text) + 1];
-            Encoding.UTF8.GetBytes(text, 0, text.Length, bytes, 0);
-            return bytes;
+            try
+            {
+                var bytes = new byte[Strict.GetByteCount(text) + 1];
+                Strict.GetBytes(text, 0, text.Length, bytes, 0);
+                return bytes;
+            }
+            catch (EncoderFallbackException)
+            {
+                throw CoracleException.Of(Code.Invalid, "a text has half of a surrogate pair in it");
+            }
         }
 
         private IntPtr Allocated(string text)

@@ -80,12 +80,18 @@ namespace Coracle
 
         private long Look(out Event found)
         {
-            using (var call = new Call(Bounds.None))
+            Event seen = null;
+            long status = handle.Alone(() =>
             {
-                long status = Raw.EventsNext(call, handle, 0);
-                found = status == Raw.OK ? new Event(Document.Parse(call.BorrowedJson())) : null;
-                return status;
-            }
+                using (var call = new Call(Bounds.None))
+                {
+                    long answered = Raw.EventsNext(call, handle, 0);
+                    seen = answered == Raw.OK ? new Event(Document.Parse(call.BorrowedJson())) : null;
+                    return answered;
+                }
+            });
+            found = seen;
+            return status;
         }
 
         /// <summary>A descriptor's number that is readable while an event may be waiting, valid until Dispose.</summary>

@@ -1,5 +1,6 @@
 using System;
 using System.Collections.Generic;
+using System.Threading;
 using Microsoft.Win32.SafeHandles;
 
 namespace Coracle
@@ -21,6 +22,7 @@ namespace Coracle
     {
         private readonly string name;
         private readonly HashSet<Op> running;
+        private readonly object reading = new object();
         private volatile bool ended;
 
         /// <param name="name">the name in messages</param>
@@ -56,6 +58,26 @@ namespace Coracle
             if (!kept)
             {
                 throw CoracleException.Of(Code.Misuse, "the " + name + " is closed");
+            }
+        }
+
+        /// <summary>
+        /// Runs a call whose answer the library keeps only until the next one with this handle, and copies the answer: one thread at a time.
+        /// A call of another one meanwhile is misuse.
+        /// </summary>
+        internal T Alone<T>(Func<T> call)
+        {
+            if (!Monitor.TryEnter(reading))
+            {
+                throw CoracleException.Of(Code.Misuse, "another thread reads the " + name);
+            }
+            try
+            {
+                return call();
+            }
+            finally
+            {
+                Monitor.Exit(reading);
             }
         }
 

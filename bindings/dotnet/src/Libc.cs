@@ -1,6 +1,5 @@
 using System;
 using System.Runtime.InteropServices;
-using System.Text;
 
 namespace Coracle
 {
@@ -30,7 +29,14 @@ namespace Coracle
         /// <summary>The number of the failure of the last call.</summary>
         internal static int Errno => Marshal.GetLastWin32Error();
 
-        internal static int Open(string path) => open(Encoding.UTF8.GetBytes(path + "\0"), CloseOnExec);
+        internal static int Open(string path)
+        {
+            if (path == null)
+            {
+                throw new ArgumentNullException(nameof(path));
+            }
+            return open(Call.Bytes(path), CloseOnExec);
+        }
 
         internal static int Close(int fd) => close(fd);
 

@@ -9,11 +9,26 @@ namespace Coracle
     /// <summary>One thread waits for all descriptors that this program waits for.</summary>
     internal sealed class Poller
     {
-        private static readonly Lazy<Poller> One = new Lazy<Poller>(() => new Poller());
+        private static readonly object Making = new object();
+        private static volatile Poller one;
         private static readonly byte[] Word = { 1, 0, 0, 0, 0, 0, 0, 0 };
 
         private readonly int wake;
         private readonly List<Watch> watches = new List<Watch>();
+        private readonly Thread thread;
+
+        /// <summary>The poller, which the first wait makes. A failure is not kept: the next wait tries again.</summary>
+        private static Poller One()
+        {
+            if (one == null)
+            {
+                lock (Making)
+                {
+                    one = one ?? new Poller();
+                }
+            }
+            return one;
+        }
 
         private Poller()
         {
@@ -22,7 +37,8 @@ namespace Coracle
             {
                 throw CoracleException.Of(Code.Io, "no eventfd: errno " + Libc.Errno, null, Libc.Errno);
             }
-            new Thread(Run) { IsBackground = true, Name = "coracle-poller" }.Start();
+            thread = new Thread(Run) { IsBackground = true, Name = "coracle-poller" };
+            thread.Start();
         }
 
         /// <summary>A wait for a descriptor, which keeps the owner of the descriptor.</summary>
@@ -44,12 +60,17 @@ namespace Coracle
                 {
                     return;
                 }
-                Poller poller = One.Value;
+                Poller poller = One();
                 lock (poller.watches)
                 {
                     poller.watches.Remove(this);
                 }
                 Owner.DangerousRelease();
+                if (Thread.CurrentThread != poller.thread)
+                {
+                    // A poll(2) that goes on would keep a closed socket open for its peer.
+                    Libc.Write(poller.wake, Word);
+                }
                 ready.TrySetResult(true);
             }
         }
@@ -57,7 +78,7 @@ namespace Coracle
         /// <summary>Begins a wait for a descriptor of an owner.</summary>
         internal static Watch Begin(SafeHandle owner, int fd, short events)
         {
-            Poller poller = One.Value;
+            Poller poller = One();
             bool kept = false;
             owner.DangerousAddRef(ref kept);
             var made = new Watch { Owner = owner, Fd = fd, Events = events };
@@ -77,16 +98,17 @@ namespace Coracle
         /// <summary>Ends every wait for descriptors of an owner.</summary>
         internal static void Forget(SafeHandle owner)
         {
-            if (!One.IsValueCreated)
+            Poller poller = one;
+            if (poller == null)
             {
                 return;
             }
             List<Watch> ended;
-            lock (One.Value.watches)
+            lock (poller.watches)
             {
-                ended = One.Value.watches.FindAll(one => ReferenceEquals(one.Owner, owner));
+                ended = poller.watches.FindAll(watch => ReferenceEquals(watch.Owner, owner));
             }
-            ended.ForEach(one => one.End());
+            ended.ForEach(watch => watch.End());
         }
 
         private void Run()

@@ -22,7 +22,7 @@ namespace Coracle
         internal override Records<T> With(Bounds other) => new Records<T>(handle, other, reader);
 
         /// <summary>The next record; null: there is none any more.</summary>
-        public T Next() => InCall(call => Raw.StreamNext(call, handle) == Raw.DONE ? null : reader(call));
+        public T Next() => handle.Alone(() => InCall(call => Raw.StreamNext(call, handle) == Raw.DONE ? null : reader(call)));
 
         /// <summary>The next record; null: there is none any more. No thread waits for it.</summary>
         public async Task<T> NextAsync(CancellationToken cancellation = default(CancellationToken))

@@ -142,23 +142,33 @@ namespace Coracle
 
         private async Task<Output> Exchange(Stream input)
         {
-            bool writes = Has(Channel.Stdin);
+            // Cancelled where the input fails: the process may wait for the rest of it for ever.
+            var failed = new CancellationTokenSource();
+            Session within = With(Bounds.CancelledBy(failed.Token));
             // A stream cannot be taken while another thread writes.
-            Stream results = Stdout, errors = Stderr;
-            Task fed = writes ? Task.Run(() => Feed(input)) : Task.CompletedTask;
-            Task<byte[]> problems = All(errors);
-            byte[] stdout = await All(results).ConfigureAwait(false);
-            byte[] stderr = await problems.ConfigureAwait(false);
-            int code = await WaitAsync().ConfigureAwait(false);
-            // Nobody takes more input.
-            if (fed.IsFaulted || fed.IsCanceled)
+            Stream results = within.Stdout, errors = within.Stderr;
+            Task fed = Has(Channel.Stdin) ? Task.Run(() => Feed(input, failed)) : Task.CompletedTask;
+            try
+            {
+                Task<byte[]> problems = All(errors);
+                byte[] stdout = await All(results).ConfigureAwait(false);
+                byte[] stderr = await problems.ConfigureAwait(false);
+                int code = await within.WaitAsync().ConfigureAwait(false);
+                // Nobody takes more input.
+                if (fed.IsFaulted || fed.IsCanceled)
+                {
+                    await fed.ConfigureAwait(false);
+                }
+                return new Output(code, stdout, stderr);
+            }
+            catch (Exception) when (failed.IsCancellationRequested)
             {
                 await fed.ConfigureAwait(false);
+                throw;
             }
-            return new Output(code, stdout, stderr);
         }
 
-        private async Task Feed(Stream input)
+        private async Task Feed(Stream input, CancellationTokenSource failure)
         {
             var piece = new byte[Room];
             try
@@ -174,6 +184,11 @@ namespace Coracle
             catch (CoracleException failed) when (failed.Errno == Libc.BrokenPipe || handle.IsEnded)
             {
                 // A process may end without reading all of it, and its session may be disposed then.
+            }
+            catch (Exception)
+            {
+                failure.Cancel();
+                throw;
             }
         }
 

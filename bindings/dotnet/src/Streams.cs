@@ -177,7 +177,7 @@ namespace Coracle
             await writing.WaitAsync(cancellation).ConfigureAwait(false);
             try
             {
-                using (var waiting = new Waiting(Bounds.None.CancelledBy(cancellation)))
+                using (var waiting = new Waiting(bounds.CancelledBy(cancellation)))
                 {
                     for (int done = 0; done < count;)
                     {

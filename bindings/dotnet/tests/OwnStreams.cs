@@ -92,7 +92,7 @@ namespace Coracle.Tests
                 {
                     Same(true, Ended(session.CommunicateAsync(big)).Text == big);
                 }
-                using (Session session = engine.Containers.Create(Shell("sleep 0.2")).StartAttached())
+                using (Session session = engine.Containers.Create(Shell("cat")).StartAttached())
                 {
                     Same("own", Raises<InvalidOperationException>(() => session.Communicate(new Failing(new InvalidOperationException("own")))).Message);
                 }

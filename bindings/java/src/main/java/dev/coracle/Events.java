@@ -52,10 +52,10 @@ public final class Events extends Scoped<Events> implements Iterable<Event>, Aut
     private record Look(long status, Event event) {}
 
     private Look look() {
-        return call(call -> {
+        return handle.alone(() -> call(call -> {
             long status = Raw.eventsNext(call, handle, 0);
             return new Look(status, status == Raw.OK ? Event.of(Document.parse(call.borrowedJson())) : null);
-        });
+        }));
     }
 
     @Override

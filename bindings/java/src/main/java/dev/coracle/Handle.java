@@ -3,7 +3,9 @@ package dev.coracle;
 import java.lang.ref.Cleaner;
 import java.util.HashSet;
 import java.util.Set;
+import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.LongConsumer;
+import java.util.function.Supplier;
 
 /** A handle of the library. It ends once: by close, or when it is forgotten. */
 final class Handle {
@@ -13,6 +15,7 @@ final class Handle {
     private final long pointer;
     private final Cleaner.Cleanable end;
     private final Set<Op> running = new HashSet<>();
+    private final ReentrantLock reading = new ReentrantLock();
     private boolean closed;
 
     /** A handle that ends when it is forgotten. */
@@ -28,6 +31,21 @@ final class Handle {
             throw CoracleException.of(Code.MISUSE, "the " + name + " is closed");
         }
         return pointer;
+    }
+
+    /**
+     * Runs a call whose answer the library keeps only until the next one with this handle, and copies the answer: one thread at a time. A call
+     * of another one meanwhile, and of a reader, is misuse.
+     */
+    <T> T alone(Supplier<T> call) {
+        if (reading.isHeldByCurrentThread() || !reading.tryLock()) {
+            throw CoracleException.of(Code.MISUSE, "another thread reads the " + name);
+        }
+        try {
+            return call.get();
+        } finally {
+            reading.unlock();
+        }
     }
 
     /** The operation ends when the handle is closed. */

@@ -64,6 +64,10 @@ final class Poller {
         for (Watch one : ended) {
             one.ready.complete(null);
         }
+        if (!ended.isEmpty()) {
+            // A poll(2) that goes on would keep a closed socket open for its peer.
+            wake();
+        }
     }
 
     /** Whether a descriptor is ready now. */

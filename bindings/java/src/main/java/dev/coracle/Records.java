@@ -30,7 +30,7 @@ public final class Records<T> extends Scoped<Records<T>> implements Iterable<T>,
 
     /** The next record; null: there is none any more. */
     public T next() {
-        return call(call -> Raw.streamNext(call, handle) == Raw.DONE ? null : reader.apply(call));
+        return handle.alone(() -> call(call -> Raw.streamNext(call, handle) == Raw.DONE ? null : reader.apply(call)));
     }
 
     @Override

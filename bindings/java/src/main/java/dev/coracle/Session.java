@@ -204,12 +204,22 @@ public final class Session extends Scoped<Session> implements AutoCloseable {
             }
             closeStdin();
         } catch (IOException failed) {
+            giveUpInput();
             throw new UncheckedIOException(failed);
         } catch (CoracleException failed) {
             // A process may end without reading all of it, and its session may be closed then.
             if (failed.errno() != EPIPE && !handle.isClosed()) {
                 throw failed;
             }
+        }
+    }
+
+    /** Ends the input that failed: the process does not wait for the rest of it. */
+    private void giveUpInput() {
+        try {
+            closeStdin();
+        } catch (CoracleException closed) {
+            // The caller gets the failure of the input.
         }
     }
 
