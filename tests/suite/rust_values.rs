@@ -49,7 +49,8 @@ fn a_container_as_a_value_lives_from_its_creation_to_its_removal() {
 #[test]
 fn streams_are_iterators_and_descriptors() {
     let root = Root::new();
-    let events = root.engine.events(&EventQuery::default()).expect("events");
+    let filters = [("type".to_owned(), vec!["container".to_owned()])].into();
+    let events = root.engine.events(&EventQuery { filters, ..EventQuery::default() }).expect("events");
     let container = root.engine.create(None, &lasting()).expect("create");
     container.start().expect("start");
     let actions: Vec<String> = events.into_iter().map(|event| event.expect("an event").1.action).take(2).collect();
