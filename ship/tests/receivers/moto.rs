@@ -84,8 +84,7 @@ fn events_arrive_once_in_groups_and_streams_that_are_made() {
         assert!(counts.values().all(|count| *count == 1), "lines came twice");
         let first = receiver.read("group", stream);
         assert!(first.starts_with(&format!("{{\"message\": \"{} n=1\"", &log.id[60..])), "{first:.100}");
-        // 12:20:28.5, in milliseconds.
-        let time = day() * 86_400_000 + 44_428_500;
+        let time = line_ms();
         assert!(first.lines().next().is_some_and(|line| line.ends_with(&format!("\"timestamp\": {time}}}"))));
     }
     assert_eq!(error(&strange), "there are no credentials for the receiver");

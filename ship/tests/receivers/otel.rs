@@ -83,7 +83,7 @@ fn events_arrive_in_each_form() {
     let facts = ["host.name", "com.splunk.source", "com.splunk.sourcetype", "com.splunk.index"];
     assert_eq!(facts.map(|key| first["resource"][key].as_str()), [Some("box"), Some("s"), Some("st"), Some("i")]);
     assert_eq!(first["attributes"]["log_ordinal"], "1");
-    assert_eq!(first["time"], 1_795_263_628_500_000_000_i64);
+    assert_eq!(first["time"], line_ms() * 1_000_000);
     assert!(receiver.out().lines().any(|line| line.contains("\"body\":\"tag 000c n=1\"")));
 }
 
@@ -291,7 +291,7 @@ fn records_have_their_resource_and_their_severity() {
         "container.image.name": "busybox", "host.name": "box" });
     assert_eq!(first["resource"], resource);
     assert_eq!(other["resource"]["service.name"], "tag");
-    assert_eq!((&first["body"], &first["time"]), (&json!("000a n=1"), &json!(1_795_263_628_500_000_000_i64)));
+    assert_eq!((&first["body"], &first["time"]), (&json!("000a n=1"), &json!(line_ms() * 1_000_000)));
     assert_eq!((&first["severity"], &first["number"]), (&json!("ERROR"), &json!(17)));
     assert_eq!(first["attributes"], json!({ "log.iostream": "stderr", "log.record.uid": format!("{}-1", packed.id) }));
     let out = receiver.out();

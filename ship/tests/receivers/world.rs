@@ -20,7 +20,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The day of the lines, in days since 1970: the one before this program's start, because services refuse lines of two weeks ago.
-pub fn day() -> i64 {
+fn day() -> i64 {
     static DAY: OnceLock<i64> = OnceLock::new();
     *DAY.get_or_init(|| {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock that is set").as_secs();
@@ -32,6 +32,11 @@ pub fn day() -> i64 {
 pub fn line_time() -> String {
     let (year, month, day) = civil(day());
     format!("{year:04}-{month:02}-{day:02}T12:20:28")
+}
+
+/// The time of a line with its half second, in milliseconds since 1970.
+pub fn line_ms() -> i64 {
+    day() * 86_400_000 + 44_428_500
 }
 
 /// How long a test waits for something that should come at once, on a busy machine.
