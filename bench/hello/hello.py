@@ -11,6 +11,7 @@ def hello(engine):
     with box.start_attached() as session:
         stdout, _ = session.communicate(b"")
     print(stdout.decode(), end="", flush=True)
+    box.wait()
     box.remove()
     sys.stdin.read()
 

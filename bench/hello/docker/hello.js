@@ -3,7 +3,7 @@ const Docker = require('dockerode');
 
 async function main() {
   const docker = new Docker({socketPath: process.argv[2]});
-  const [, container] = await docker.run('busybox', ['echo', 'hello'], process.stdout, {Tty: false, HostConfig: {NetworkMode: 'none'}});
+  const [, container] = await docker.run('busybox', ['echo', 'hello'], [process.stdout, process.stderr], {Tty: false, HostConfig: {NetworkMode: 'none'}});
   await container.remove();
   for await (const _ of process.stdin);
 }

@@ -6,7 +6,8 @@ libdir=${1:+$(realpath "$1")} image=${2-${CORACLE_TEST_IMAGE-}}
 image=${image:+$(realpath "$image")}
 cd "$(dirname "$0")"
 top=$(realpath ../../..) work=$(mktemp -d "${TMPDIR:-/tmp}/coracle-java.XXXXXX")
-trap 'rm -rf "$work"' EXIT
+# The program in the jar names no run directory: it has its name from the root's path.
+trap 'rm -rf "$work" "/run/coracle/$(printf %s "$work/root" | sha256sum | cut -c 1-16)"' EXIT
 status=0
 if [ -z "$libdir" ]; then
   libdir=$work/lib
