@@ -55,7 +55,7 @@ impl Waits {
         // An error tells that the journal has dropped events: the first end that it still has may be another run's.
         while let Some((_, event)) = stream.next(Some(Duration::ZERO), None).ok()? {
             if event.action == "die" && !beginning.is_of_before(&event, found) {
-                return event.actor.attributes.get("exitCode")?.parse().ok();
+                return event.exit_code();
             }
         }
         None
@@ -86,7 +86,7 @@ impl Waits {
         let (mut code, mut left) = (None, super::removal::GIVEN_UP);
         loop {
             match stream.next(None, None) {
-                Ok(Some((_, event))) => code = event.actor.attributes.get("exitCode")?.parse().ok(),
+                Ok(Some((_, event))) => code = event.exit_code(),
                 Ok(None) => return code,
                 // The oldest events were dropped meanwhile.
                 Err(error) if error.kind() == ErrorKind::Unavailable && left > 0 => left -= 1,

@@ -224,9 +224,8 @@ impl ExecWait {
         loop {
             match self.events.next(Some(Duration::ZERO), None) {
                 Ok(Some((_, event))) => {
-                    let said = |name: &str| event.actor.attributes.get(name);
-                    if said("execID").is_some_and(|id| *id == self.id)
-                        && let Some(code) = said("exitCode").and_then(|code| code.parse().ok())
+                    if event.actor.attributes.get("execID").is_some_and(|id| *id == self.id)
+                        && let Some(code) = event.exit_code()
                     {
                         return Ok(Some(code));
                     }

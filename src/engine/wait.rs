@@ -141,8 +141,7 @@ impl ContainerWait {
         match next {
             Ok(Some((_, event))) if event.action == "destroy" => Ok(Some(waited(self.code))),
             Ok(Some((_, event))) => {
-                let code = event.actor.attributes.get("exitCode").and_then(|code| code.parse().ok());
-                self.code = code.unwrap_or(self.code);
+                self.code = event.exit_code().unwrap_or(self.code);
                 if !removed {
                     return Ok(Some(waited(self.code)));
                 }

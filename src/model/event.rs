@@ -42,6 +42,13 @@ pub struct Event {
     pub time_nano: i64,
 }
 
+impl Event {
+    /// The exit code of the process whose end the event reports (`die`, `exec_die`).
+    pub(crate) fn exit_code(&self) -> Option<i32> {
+        self.actor.attributes.get("exitCode")?.parse().ok()
+    }
+}
+
 /// The object of an event.
 ///
 /// ```no_run
