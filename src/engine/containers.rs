@@ -157,7 +157,7 @@ impl Engine {
         let (waiting, end) = match all.attach.attach(&found, ends.streams, how.wait_for_start, op)? {
             Connected::Now | Connected::Stopped => (None, Ending::of_present(all, &found)),
             Connected::Parked(parked, before, beginning) => {
-                (Some(wait_for_start(parked)?), Ending::of_next(&before, beginning))
+                (Some(wait_for_start(parked)?), Ending::of_next(*before, beginning))
             }
         };
         let process = Process::Container { all: all.clone(), id: found.row.id.clone(), end: Box::new(end) };

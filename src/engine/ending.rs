@@ -40,7 +40,7 @@ impl Ending {
     /// The end of the present run of a container that was started, or attached to, just now.
     pub(super) fn of_present(all: &Containers, found: &Snapshot) -> Ending {
         // The place in the journal is known before the state is read: the end of a run that goes on comes behind the place.
-        let ending = Ending::new(found, all.waits.beginning(found));
+        let ending = Ending::of_next(found.clone(), all.waits.beginning(found));
         match all.waits.run_at(found) {
             Some((begun, None)) => drop(ending.begun.set(begun)),
             Some((begun, Some(code))) => {
@@ -57,12 +57,7 @@ impl Ending {
     }
 
     /// The end of the next run of a container, whose start an attach waits for.
-    pub(super) fn of_next(found: &Snapshot, beginning: Beginning) -> Ending {
-        Ending::new(found, beginning)
-    }
-
-    fn new(found: &Snapshot, beginning: Beginning) -> Ending {
-        let found = found.clone();
+    pub(super) fn of_next(found: Snapshot, beginning: Beginning) -> Ending {
         let (begun, awaited, code) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
         Ending { found, beginning, begun, awaited, code, events: Mutex::new(None) }
     }
@@ -77,13 +72,7 @@ impl Ending {
                     let code = all.waits.stopped(found, control, op)?;
                     return Ok(self.over(all, code));
                 }
-                Look::NotBegun => {
-                    let events = match &mut events {
-                        Some(events) => events,
-                        none => none.insert(all.waits.events_since(&self.beginning, &self.found)?),
-                    };
-                    hear(events, None, op)?;
-                }
+                Look::NotBegun => hear(self.following(all, &mut events)?, LOOK, op)?,
             }
         }
     }
@@ -91,7 +80,7 @@ impl Ending {
     /// The exit code if the run is over; does not wait.
     pub(super) fn try_wait(&self, all: &Containers) -> Result<Option<i32>> {
         if let Some(events) = self.events.lock().as_mut() {
-            hear(events, Some(Duration::ZERO), None)?;
+            hear(events, Duration::ZERO, None)?;
         }
         match self.look(all)? {
             Look::Over(code) => Ok(Some(self.over(all, code))),
@@ -108,14 +97,15 @@ impl Ending {
         match self.look(all)? {
             Look::Over(_) => readable(),
             Look::Awaited(_, control) => duplicate(control.fd()),
-            Look::NotBegun => {
-                let mut place = self.events.lock();
-                let events = match &mut *place {
-                    Some(events) => events,
-                    none => none.insert(all.waits.events_since(&self.beginning, &self.found)?),
-                };
-                duplicate(events.fd())
-            }
+            Look::NotBegun => duplicate(self.following(all, &mut self.events.lock())?.fd()),
+        }
+    }
+
+    /// The events of the container behind the beginning, opened at the first call with a place.
+    fn following<'a>(&self, all: &Containers, place: &'a mut Option<EventStream>) -> Result<&'a mut EventStream> {
+        match place {
+            Some(events) => Ok(events),
+            none => Ok(none.insert(all.waits.events_since(&self.beginning, &self.found)?)),
         }
     }
 
@@ -173,8 +163,8 @@ impl Ending {
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Waits for an event of the container, at most for `timeout`; the state tells the rest.
-fn hear(events: &mut EventStream, timeout: Option<Duration>, op: Option<&Op>) -> Result<()> {
-    match events.next(Some(timeout.unwrap_or(LOOK)), op) {
+fn hear(events: &mut EventStream, timeout: Duration, op: Option<&Op>) -> Result<()> {
+    match events.next(Some(timeout), op) {
         Ok(_) => Ok(()),
         // Events were dropped before they were read here.
         Err(error) if error.kind() == ErrorKind::Unavailable => Ok(()),
