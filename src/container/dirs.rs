@@ -7,11 +7,11 @@ use crate::error::{Error, Result};
 use crate::kernel::remove::remove_tree;
 use crate::kernel::tree;
 use crate::walls::Wall;
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::Read;
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Makes a directory (mode 0700) and those above it, if missing.
@@ -86,7 +86,7 @@ pub(super) fn write(path: &Path, content: &str) -> Result<()> {
         let (wanted, length) = (content.len() as u64, file.metadata()?.len());
         let most = if Wall::BoundFiles.stands() { wanted + 1 } else { u64::MAX };
         let mut old = Vec::new();
-        file.by_ref().take(most).read_to_end(&mut old)?;
+        Read::by_ref(&mut file).take(most).read_to_end(&mut old)?;
         if length == wanted && old == content.as_bytes() {
             return Ok(());
         }
@@ -114,9 +114,8 @@ fn open_bound(path: &Path) -> std::io::Result<File> {
     }
 }
 
-/// Writes an executable that anyone may run, if its content differs.
-pub(super) fn write_program(path: &Path, content: &[u8]) -> Result<()> {
-    use std::os::unix::fs::PermissionsExt;
+/// Puts a file of this content and mode in the place of another one, if the content differs.
+pub(super) fn replace(path: &Path, content: &[u8], mode: u32) -> Result<()> {
     // Reads no more than the expected length.
     let read = || -> std::io::Result<Vec<u8>> {
         let mut old = Vec::with_capacity(content.len() + 1);
@@ -126,11 +125,12 @@ pub(super) fn write_program(path: &Path, content: &[u8]) -> Result<()> {
     if read().is_ok_and(|old| old == content) {
         return Ok(());
     }
-    // Another container's first process may be executing the file, so it is replaced, not written into.
+    // Another process may be executing the file, or have it mapped, so it is replaced, not written into.
     let part = path.with_extension("part");
     let write = || {
-        std::fs::write(&part, content)?;
-        std::fs::set_permissions(&part, std::fs::Permissions::from_mode(0o755))?;
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part)?;
+        file.write_all(content)?;
+        file.set_permissions(Permissions::from_mode(mode))?;
         std::fs::rename(&part, path)
     };
     write().map_err(|e| Error::io(format_args!("write {}", path.display()), &e))

@@ -3,7 +3,7 @@
 
 mod guard;
 
-use super::{Places, Snapshot, delivery};
+use super::{Places, Snapshot, delivery, dirs};
 use crate::error::{Error, Result};
 use crate::kernel::process::{Sealed, Words, sealed_memfd, start_detached};
 use crate::notes::{LogLevel, note};
@@ -15,7 +15,6 @@ use coracle_ship::holder::Holder;
 use guard::Guard;
 use std::ffi::{CString, OsString};
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -160,16 +159,8 @@ impl Parts {
         let mut text = u32::try_from(words.line.len()).unwrap_or(0).to_le_bytes().to_vec();
         words.line.iter().chain(&words.environment).for_each(|word| text.extend_from_slice(word.to_bytes_with_nul()));
         for (name, content) in [("ship.program", program), ("ship.words", &text)] {
-            let path = self.places.run().join(name);
-            if std::fs::read(&path).is_ok_and(|old| old == content) {
-                continue;
-            }
-            // A monitor maps the file: another one takes its place.
-            let part = path.with_extension("new");
-            let mut how = OpenOptions::new();
-            let file = how.write(true).create(true).truncate(true).mode(0o600).open(&part);
-            let done = file.and_then(|mut file| file.write_all(content)).and_then(|()| std::fs::rename(&part, &path));
-            done.map_err(|error| Error::io(format_args!("write {}", path.display()), &error))?;
+            // A monitor maps the file.
+            dirs::replace(&self.places.run().join(name), content, 0o600)?;
         }
         Ok(())
     }

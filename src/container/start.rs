@@ -206,7 +206,7 @@ impl Starter {
         let waiting = spawn(&self.program, own_network && self.confinement.users(&found.spec).is_none())?;
         self.host_files.write_files(found, networks)?;
         if has_init(&found.spec) {
-            dirs::write_program(&self.places.dir(&found.row.id).join(INIT), coracle_monitor::INIT)?;
+            dirs::replace(&self.places.dir(&found.row.id).join(INIT), coracle_monitor::INIT, 0o755)?;
         }
         let joined = self.planner.join(found, reservation)?;
         let files_of = joined.files_of.as_ref().map_or(&found.row.id, |other| &other.row.id);
