@@ -2,6 +2,7 @@
 
 use crate::aws::Credentials;
 use crate::drivers::{Destination, Manner, TlsFiles};
+use crate::files;
 use crate::http::{Answer, Site, push_request};
 use crate::net::{Problem, ask_once};
 use crate::options::Address;
@@ -82,7 +83,8 @@ impl Server {
         }
         let path = word("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI").map(|path| format!("{CONTAINER}{path}"));
         if let Some(url) = path.or_else(|| word("AWS_CONTAINER_CREDENTIALS_FULL_URI")) {
-            let file = || std::fs::read_to_string(word("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")?).ok();
+            let path = word("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+            let file = || String::from_utf8(files::read(Path::new(&path?)).ok()?).ok();
             let token = file().or_else(|| word("AWS_CONTAINER_AUTHORIZATION_TOKEN"));
             return is_near(&url).then(|| Server::Container(url, token.map(|token| token.trim().to_owned())));
         }

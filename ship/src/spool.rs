@@ -13,6 +13,7 @@ use coracle_monitor::wire::{LOG_MARK, LOG_MARK_BEFORE, LOG_MARK_LEN, LogMark};
 use flate2::bufread::MultiGzDecoder;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, ErrorKind, Read, Seek};
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
@@ -62,6 +63,14 @@ pub struct Record {
     pub hollow: bool,
 }
 
+impl Record {
+    /// A whole line of the log, whose text is at these places of the batch's.
+    fn of(head: Head, text: Range<usize>, after: Position) -> Record {
+        let (from, to, ordinal) = (text.start, text.end, after.ordinal);
+        Record { head, from, to, part: None, ordinal, after, pieces: 1, moves: true, damaged: 0, hollow: false }
+    }
+}
+
 /// Records that were read in one turn, in their order.
 #[derive(Debug, Default)]
 pub struct Batch {
@@ -92,18 +101,9 @@ impl Batch {
         for (number, (stderr, time_ns, text)) in lines.iter().enumerate() {
             let from = batch.text.len();
             batch.text.extend_from_slice(text);
-            batch.records.push(Record {
-                head: Head { stderr: *stderr, time_ns: *time_ns, whole: true },
-                from,
-                to: batch.text.len(),
-                part: None,
-                ordinal: number as u64 + 1,
-                after: Position { generation: 1, offset: 0, ordinal: number as u64 + 1 },
-                pieces: 1,
-                moves: true,
-                damaged: 0,
-                hollow: false,
-            });
+            let head = Head { stderr: *stderr, time_ns: *time_ns, whole: true };
+            let after = Position { generation: 1, offset: 0, ordinal: number as u64 + 1 };
+            batch.records.push(Record::of(head, from..batch.text.len(), after));
         }
         batch
     }
@@ -335,9 +335,7 @@ fn split(window: &[u8], place: &Place) -> Batch {
         let begun = &mut begun[usize::from(head.stderr)];
         let part = part(*begun, head.whole, to - from, ordinal);
         *begun = part.filter(|part| !part.last).map(|part| (part.first, part.number));
-        let (ordinal, damaged) = (after.ordinal, std::mem::take(&mut damaged));
-        let record = Record { head, from, to, part, ordinal, after, pieces: 1, moves: true, damaged, hollow: false };
-        batch.records.push(record);
+        batch.records.push(Record { part, damaged: std::mem::take(&mut damaged), ..Record::of(head, from..to, after) });
     }
     batch.close(after, damaged);
     batch
@@ -379,19 +377,7 @@ impl Batch {
             }
             None => {
                 let head = Head { stderr: false, time_ns: 0, whole: true };
-                let ordinal = after.ordinal;
-                self.records.push(Record {
-                    head,
-                    from: 0,
-                    to: 0,
-                    part: None,
-                    ordinal,
-                    after,
-                    pieces: 1,
-                    moves: true,
-                    damaged,
-                    hollow: true,
-                });
+                self.records.push(Record { damaged, hollow: true, ..Record::of(head, 0..0, after) });
             }
         }
     }
