@@ -152,7 +152,11 @@ fn monitors_start_a_killed_pair_again_though_no_host_program_lives() {
     let second = await_pair(&root.dir, None);
     assert!(second.keeper != first.keeper && programs(&root.dir) == 2, "{second:?} after {first:?}");
     let parent_of_keeper = parent(second.keeper).expect("a parent");
-    assert_ne!(parent_of_keeper, monitor_of(root.inspect("web").state.pid), "it is no child of the monitor");
+    assert_ne!(
+        parent_of_keeper,
+        monitor_of(root.inspect("web").state.pid),
+        "the monitor is not the parent of the keeper"
+    );
     // One that was told to end stays ended.
     kill(second.keeper, libc::SIGTERM);
     wait_for("the end of both", || processes(&root.dir).is_empty());

@@ -107,12 +107,16 @@ fn use_volume(root: &Root, name: &str, file: &Path) {
     root.engine.container_remove(&writer, RemoveContainer::default(), Some(&soon())).expect("remove");
 }
 
-/// Removes the containers that are left, and a volume.
-fn remove_volume(root: &Root, name: &str) {
+fn remove_containers(root: &Root) {
     let all = ListContainers { all: true, ..ListContainers::default() };
     for one in root.engine.container_list(&all).expect("list") {
         root.engine.container_remove(&one.id, RemoveContainer::default(), Some(&soon())).expect("remove");
     }
+}
+
+/// Removes the containers that are left, and a volume.
+fn remove_volume(root: &Root, name: &str) {
+    remove_containers(root);
     root.engine.volume_remove(name).expect("remove");
     assert!(root.engine.volume_inspect(name).is_err());
 }
@@ -136,10 +140,7 @@ fn rclone_beside_the_engine_has_volumes_in_directories() {
     assert_eq!((made.driver.as_str(), made.scope.as_str()), ("rclone", "local"));
     use_volume(&root, "far", &data.join("file"));
     // Another one that starts later knows the volume.
-    let all = ListContainers { all: true, ..ListContainers::default() };
-    for one in root.engine.container_list(&all).expect("list") {
-        root.engine.container_remove(&one.id, RemoveContainer::default(), Some(&soon())).expect("remove");
-    }
+    remove_containers(&root);
     drop(running);
     let _running = serve_rclone(&program, &root.dir, &socket);
     use_volume(&root, "far", &data.join("file"));
