@@ -21,16 +21,19 @@ namespace Coracle
     internal abstract class CoreHandle : SafeHandleZeroOrMinusOneIsInvalid, IEnds
     {
         private readonly string name;
+        private readonly Action<IntPtr> free;
         private readonly HashSet<Op> running;
         private readonly object reading = new object();
         private volatile bool ended;
 
         /// <param name="name">the name in messages</param>
         /// <param name="pointer">the handle of C</param>
+        /// <param name="free">the function of C that ends it</param>
         /// <param name="endsCalls">whether Dispose ends the calls of other threads</param>
-        protected CoreHandle(string name, IntPtr pointer, bool endsCalls) : base(true)
+        protected CoreHandle(string name, IntPtr pointer, Action<IntPtr> free, bool endsCalls) : base(true)
         {
             this.name = name;
+            this.free = free;
             running = endsCalls ? new HashSet<Op>() : null;
             SetHandle(pointer);
         }
@@ -110,6 +113,12 @@ namespace Coracle
             }
         }
 
+        protected override bool ReleaseHandle()
+        {
+            free(handle);
+            return true;
+        }
+
         protected override void Dispose(bool disposing)
         {
             ended |= disposing;
@@ -138,57 +147,27 @@ namespace Coracle
 
     internal sealed class EngineHandle : CoreHandle
     {
-        internal EngineHandle(IntPtr pointer) : base("engine", pointer, false) { }
-
-        protected override bool ReleaseHandle()
-        {
-            Native.coracle_close(handle);
-            return true;
-        }
+        internal EngineHandle(IntPtr pointer) : base("engine", pointer, Native.coracle_close, false) { }
     }
 
     internal sealed class SessionHandle : CoreHandle
     {
-        internal SessionHandle(IntPtr pointer) : base("session", pointer, true) { }
-
-        protected override bool ReleaseHandle()
-        {
-            Native.coracle_session_free(handle);
-            return true;
-        }
+        internal SessionHandle(IntPtr pointer) : base("session", pointer, Native.coracle_session_free, true) { }
     }
 
     internal sealed class StreamHandle : CoreHandle
     {
-        internal StreamHandle(IntPtr pointer) : base("stream", pointer, true) { }
-
-        protected override bool ReleaseHandle()
-        {
-            Native.coracle_stream_free(handle);
-            return true;
-        }
+        internal StreamHandle(IntPtr pointer) : base("stream", pointer, Native.coracle_stream_free, true) { }
     }
 
     internal sealed class EventsHandle : CoreHandle
     {
-        internal EventsHandle(IntPtr pointer) : base("events", pointer, false) { }
-
-        protected override bool ReleaseHandle()
-        {
-            Native.coracle_events_free(handle);
-            return true;
-        }
+        internal EventsHandle(IntPtr pointer) : base("events", pointer, Native.coracle_events_free, false) { }
     }
 
     internal sealed class ServerHandle : CoreHandle
     {
-        internal ServerHandle(IntPtr pointer) : base("server", pointer, true) { }
-
-        protected override bool ReleaseHandle()
-        {
-            Native.coracle_http_server_free(handle);
-            return true;
-        }
+        internal ServerHandle(IntPtr pointer) : base("server", pointer, Native.coracle_http_server_free, true) { }
     }
 
     internal sealed class OpHandle : CoreHandle
@@ -196,12 +175,6 @@ namespace Coracle
         /// <summary>NULL, for calls that nothing ends.</summary>
         internal static readonly OpHandle None = new OpHandle(IntPtr.Zero);
 
-        internal OpHandle(IntPtr pointer) : base("operation", pointer, false) { }
-
-        protected override bool ReleaseHandle()
-        {
-            Native.coracle_op_free(handle);
-            return true;
-        }
+        internal OpHandle(IntPtr pointer) : base("operation", pointer, Native.coracle_op_free, false) { }
     }
 }
