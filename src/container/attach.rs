@@ -220,10 +220,7 @@ impl Attach {
             drop(busy);
             return self.attach_now(&again, streams, op);
         }
-        // Read under the lock: the next run has not begun.
-        let position = self.register.journal.end()?;
-        let started_ns = again.now.state.started_ns;
-        let beginning = Beginning { position, started_ns, waits_from: Some(super::now_ns()) };
+        let beginning = Beginning::of_next(&self.register.journal, &again)?;
         Ok(Connected::Parked(self.park(&again, streams)?, Box::new(again), beginning))
     }
 

@@ -9,8 +9,8 @@ use super::spec::{self, Spec, Users};
 use super::state::{Verb, Way, decide};
 use super::step_mounts::StepExtras;
 use super::{
-    Confinement, Crashes, Finder, Groups, HostFiles, Labelling, Links, Monitors, Places, Planner, Register, Shipping,
-    Snapshot, VolumeMounts, delivery, dirs,
+    Beginning, Confinement, Crashes, Finder, Groups, HostFiles, Labelling, Links, Monitors, Places, Planner, Register,
+    Run, Shipping, Snapshot, VolumeMounts, delivery, dirs,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{probe, process};
@@ -42,6 +42,15 @@ pub(super) struct Begin {
     pub(super) step: StepExtras,
 }
 
+/// The result of a request to start a container.
+pub(crate) struct Launched {
+    pub(crate) changed: Changed,
+    /// The container before.
+    pub(crate) found: Snapshot,
+    /// Where the session begins that was attached.
+    pub(crate) beginning: Option<Beginning>,
+}
+
 /// Starts containers.
 pub(crate) struct Starter {
     pub(super) program: MonitorProgram,
@@ -71,26 +80,39 @@ impl Starter {
         session: Option<Streams>,
         size: (u16, u16),
         op: Option<&Op>,
-    ) -> Result<(Changed, Snapshot)> {
+    ) -> Result<Launched> {
         self.start_with(reference, Begin { session, size, step: StepExtras::default() }, op)
     }
 
     /// As [`Starter::start`], of a step of a build, which has more than its container's spec says.
-    pub(super) fn start_with(&self, reference: &str, begin: Begin, op: Option<&Op>) -> Result<(Changed, Snapshot)> {
+    pub(super) fn start_with(&self, reference: &str, begin: Begin, op: Option<&Op>) -> Result<Launched> {
         let (busy, found) = self.finder.lock(reference, op)?;
         if decide(Verb::Start, &found)? == Way::Nothing {
-            return Ok((Changed::No, found));
+            return Ok(Launched { changed: Changed::No, found, beginning: None });
         }
+        let mut beginning = None;
         if begin.session.is_some() {
             self.register.event(&found, "attach", &[])?;
+            beginning = Some(Beginning::of_next(&self.register.journal, &found)?);
         }
         let started = self.start_taken(&found, begin);
+        if let Some(beginning) = &mut beginning {
+            beginning.run = self.first_run(&found);
+        }
         drop(busy);
         if started.is_err() && found.spec.host_config.auto_remove {
             // A failed start counts as an end. The next look removes the container otherwise.
             let _ = self.finder.reap_soon(&found.row);
         }
-        started.map(|()| (Changed::Yes, found))
+        started.map(|()| Launched { changed: Changed::Yes, found, beginning })
+    }
+
+    /// The run that began with a start, as long as the container's lock is held: no other program starts the container meanwhile.
+    /// `None`: the restart policy has begun another run already, or the container is gone.
+    fn first_run(&self, before: &Snapshot) -> Option<Run> {
+        let now = self.register.states.now(before.row.slot, &before.row.id).ok()?;
+        let is_first = now.state.restarts == 0 && now.state.started_ns != before.now.state.started_ns;
+        Run::of(&now).filter(|_| is_first)
     }
 
     /// Starts a container that waits for its start after a boot. Its flag goes first, under the container's lock: an engine that opens

@@ -24,7 +24,7 @@ const KILL_LIMIT: Duration = Duration::from_secs(30);
 /// How long a container may take to end after its restart was cancelled.
 const DYING: Duration = Duration::from_millis(500);
 /// How long the record may take to show the end of a container whose processes are dead, on a busy machine.
-pub(super) const RECORDED: Duration = Duration::from_secs(10);
+pub(crate) const RECORDED: Duration = Duration::from_secs(10);
 
 /// How a container is stopped: a signal, and how long it has until SIGKILL; `None`: for ever.
 #[derive(Clone, Copy)]

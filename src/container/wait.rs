@@ -1,8 +1,8 @@
 //! Waiting for the end of a container, and its exit code.
 
 use super::stop::{RECORDED, is_gone};
-use super::{Beginning, Finder, Monitors, Register, Snapshot};
-use crate::error::{ErrorKind, Result};
+use super::{Beginning, Finder, Monitors, Register, Run, Snapshot};
+use crate::error::{Error, ErrorKind, Result};
 use crate::event::EventStream;
 use crate::kernel::process;
 use crate::launch::monitor::{Control, accepted};
@@ -12,6 +12,10 @@ use coracle_monitor::call::{Call, Until};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// The text about a session whose end cannot be told from the ends of other runs.
+const END_DROPPED: &str = "the exit code of the session's run is not known: the container has run again since, and the journal of events has \
+     dropped the place at which the session began";
 
 /// The end of a run.
 pub(crate) enum Stop {
@@ -34,31 +38,46 @@ impl Waits {
         self.monitors.waiter(found)
     }
 
-    /// Where a session begins: the end of its run comes in the journal behind this place.
+    /// Where a session of a container that runs begins: the end of its run comes in the journal behind this place.
     pub(crate) fn beginning(&self, found: &Snapshot) -> Beginning {
-        // A started container is not lost for a journal that cannot be read: its record has the code of its last run.
+        // The place is known before the state is read: the end of a run that goes on comes behind the place. A started container is
+        // not lost for a journal that cannot be read: its record has the code of its last run.
         let position = self.register.journal.end().unwrap_or(u64::MAX);
-        Beginning { position, started_ns: found.now.state.started_ns, waits_from: None }
+        let run = self.recorded_run(found);
+        Beginning { position, started_ns: found.now.state.started_ns, waits_from: None, run }
     }
 
-    /// When the present run of a container began (`started_ns`), and its exit code if it is over. `None`: the container is gone, or
-    /// did not run.
-    pub(crate) fn run_at(&self, found: &Snapshot) -> Option<(i64, Option<i32>)> {
-        let now = self.register.states.now(found.row.slot, &found.row.id).ok()?;
-        let state = now.state;
-        (state.started_ns != 0).then_some((state.started_ns, now.run_is_over().then_some(state.exit_code)))
+    /// The last run of a container that the container's record tells of; also of a container that was removed, as long as no other one
+    /// has its slot. `None`: there is no record, or the container did not run.
+    pub(crate) fn recorded_run(&self, found: &Snapshot) -> Option<Run> {
+        self.register.states.now(found.row.slot, &found.row.id).ok().as_ref().and_then(Run::of)
     }
 
-    /// The exit code in the first "die" event of a container behind a beginning. `None`: there is none, or the journal has dropped it.
-    pub(crate) fn first_end(&self, beginning: &Beginning, found: &Snapshot) -> Option<i32> {
-        let mut stream = self.events_since(beginning, found).ok()?;
-        // An error tells that the journal has dropped events: the first end that it still has may be another run's.
-        while let Some((_, event)) = stream.next(Some(Duration::ZERO), None).ok()? {
+    /// The error about a run whose end no event tells, and after which another one began.
+    pub(crate) fn untold(&self) -> Error {
+        Error::new(ErrorKind::Unavailable, END_DROPPED).in_area("container")
+    }
+
+    /// The error about a run whose monitor was killed, and whose end no program could record.
+    pub(crate) fn unrecorded(&self, found: &Snapshot) -> Error {
+        self.monitors.out_of_reach(found)
+    }
+
+    /// The exit code in the first "die" event of a container behind a beginning. `None`: there is none.
+    ///
+    /// Errors: the journal has dropped the place: the first end that it still has may be another run's.
+    pub(crate) fn first_end(&self, beginning: &Beginning, found: &Snapshot) -> Result<Option<i32>> {
+        let dropped = |error: Error| match error.kind() {
+            ErrorKind::Unavailable => self.untold(),
+            _ => error,
+        };
+        let mut stream = self.events_since(beginning, found)?;
+        while let Some((_, event)) = stream.next(Some(Duration::ZERO), None).map_err(dropped)? {
             if event.action == "die" && !beginning.is_of_before(&event, found) {
-                return event.exit_code();
+                return Ok(event.exit_code());
             }
         }
-        None
+        Ok(None)
     }
 
     /// The events of a container behind a beginning, then those that come.
@@ -132,23 +151,37 @@ impl Waits {
         if !found.now.is_live() {
             return Ok(Stop::Over(found.now.state.exit_code));
         }
-        if let Some(control) = self.monitors.live_control(found)? {
-            match control.ask_later(Call::Wait(Until::Stopped)) {
-                Ok(()) => return Ok(Stop::Awaited(control)),
-                Err(error) if is_gone(&error) => {}
-                Err(error) => return Err(error),
-            }
+        match self.ask_end(found)? {
+            Some(control) => Ok(Stop::Awaited(control)),
+            // The monitor ended between the two calls, or was killed: the record has the outcome.
+            None => self.code_after(found).map(Stop::Over),
         }
-        // The monitor ended between the two calls, or was killed: the record has the outcome.
-        self.code_after(found).map(Stop::Over)
+    }
+
+    /// Asks the monitor of a container that runs for a report when the container does not run. `None`: the monitor has ended.
+    pub(crate) fn ask_end(&self, found: &Snapshot) -> Result<Option<Control>> {
+        let Some(control) = self.monitors.live_control(found)? else { return Ok(None) };
+        match control.ask_later(Call::Wait(Until::Stopped)) {
+            Ok(()) => Ok(Some(control)),
+            Err(error) if is_gone(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits for the report that [`Waits::ask_end`] asked for; returns the exit code. `None`: the monitor was killed.
+    pub(crate) fn reported(&self, control: &Control, op: Option<&Op>) -> Result<Option<i32>> {
+        match control.end(op) {
+            Ok(answer) => Ok(Some(accepted(answer)?.value)),
+            Err(error) if is_gone(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Waits for the report that [`Waits::stop_of`] asked for; returns the exit code.
     pub(crate) fn stopped(&self, found: &Snapshot, control: &Control, op: Option<&Op>) -> Result<i32> {
-        match control.end(op) {
-            Ok(answer) => Ok(accepted(answer)?.value),
-            Err(error) if is_gone(&error) => self.code_after(found),
-            Err(error) => Err(error),
+        match self.reported(control, op)? {
+            Some(code) => Ok(code),
+            None => self.code_after(found),
         }
     }
 

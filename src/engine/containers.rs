@@ -4,7 +4,7 @@ use super::ending::Ending;
 use super::metrics::Work;
 use super::session::{Process, local};
 use super::{AttachOptions, Changed, Engine, Io, Session, Started};
-use crate::container::{Connected, Ends, Parked, StatsStream, check_direct};
+use crate::container::{Connected, Ends, Launched, Parked, StatsStream, check_direct};
 use crate::error::{Error, Result};
 use crate::log::LogStream;
 use crate::model::*;
@@ -57,12 +57,9 @@ impl Engine {
                 (Some(ends.streams), Some(ours), size, tty)
             }
         };
-        let (changed, found) =
+        let Launched { changed, found, beginning } =
             self.0.counters.count(Work::Start, Some(id), || all.starter.start(id, session, size, op))?;
-        let end = match &ours {
-            Some(_) if changed == Changed::Yes => Some(Ending::of_present(all, &found)),
-            _ => None,
-        };
+        let end = beginning.map(|beginning| Ending::new(all, found.clone(), beginning));
         if changed == Changed::Yes && found.spec.host_config.auto_remove {
             self.0.reaper.follow(all, &found);
         }
@@ -155,9 +152,12 @@ impl Engine {
         let mut ends = Ends::new(io, streams, tty)?;
         let ours = local(&mut ends);
         let (waiting, end) = match all.attach.attach(&found, ends.streams, how.wait_for_start, op)? {
-            Connected::Now | Connected::Stopped => (None, Ending::of_present(all, &found)),
+            Connected::Now | Connected::Stopped => {
+                let beginning = all.waits.beginning(&found);
+                (None, Ending::new(all, found.clone(), beginning))
+            }
             Connected::Parked(parked, before, beginning) => {
-                (Some(wait_for_start(parked)?), Ending::of_next(*before, beginning))
+                (Some(wait_for_start(parked)?), Ending::new(all, *before, beginning))
             }
         };
         let process = Process::Container { all: all.clone(), id: found.row.id.clone(), end: Box::new(end) };

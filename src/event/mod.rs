@@ -157,6 +157,11 @@ impl EventStream {
         self.watch.fd()
     }
 
+    /// Makes the descriptor readable every `period`, for a reader that also looks at something that no event tells.
+    pub(crate) fn beat(&mut self, period: Duration) -> Result<()> {
+        self.watch.beat(period)
+    }
+
     /// The next event with its sequence number; waits at most `timeout` (absent: for ever) and answers `None` when it
     /// passed or when the query's end is reached (see [`EventStream::ended`]).
     ///

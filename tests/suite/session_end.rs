@@ -163,3 +163,68 @@ fn a_session_whose_start_fails_gets_the_code_of_the_failure() {
     root.engine.container_start(&id, None, Some(&soon())).expect_err("a start without a program");
     assert_eq!(session.wait(Some(&soon())).expect("the end of a start that failed"), 127);
 }
+
+#[test]
+fn a_run_that_ends_before_its_start_returns_keeps_its_code() {
+    let root = Root::new();
+    // The first run ends with 5 at once, each later one goes on.
+    let command = ["sh", "-c", "[ -e /ran ] && exec sleep 300; touch /ran; exit 5"];
+    let policy = json!({ "NetworkMode": "none", "RestartPolicy": { "Name": "always" } });
+    for name in ["looked", "waited"] {
+        let id = root.create(name, body(&command, json!({ "OpenStdin": true, "HostConfig": policy })));
+        let session = started(&root.engine, &id);
+        if name == "looked" {
+            wait_for("the next run", || root.inspect(&id).restart_count > 0 && root.status(&id) == "running");
+            assert_eq!(session.try_wait().expect("a look"), Some(5));
+        }
+        ended_with_five(&session);
+    }
+}
+
+#[test]
+fn a_run_whose_monitor_was_killed_keeps_its_code_when_the_next_one_begins() {
+    let root = Root::new();
+    let id = container(&root, "killed", json!({ "NetworkMode": "none" }));
+    let session = started(&root.engine, &id);
+    assert_eq!(session.try_wait().expect("a look, with which the monitor is asked"), None);
+    let monitor = nix::unistd::Pid::from_raw(monitor_of(root.inspect(&id).state.pid));
+    nix::sys::signal::kill(monitor, nix::sys::signal::Signal::SIGKILL).expect("kill");
+    wait_for("the end of the monitor", || root.status(&id) == "exited");
+    root.start(&id);
+    assert_eq!(session.wait(Some(&soon())).expect("the run that was killed"), 137);
+    assert_eq!(polled(&session), 137);
+}
+
+#[test]
+fn a_code_that_no_event_tells_any_more_is_an_error() {
+    let root = Root::new();
+    let label = "x".repeat(30 << 10);
+    let host = json!({ "NetworkMode": "none" });
+    let more = json!({ "OpenStdin": true, "HostConfig": host, "Labels": { "long": label } });
+    let id = root.create("dropped", body(ENDS, more));
+    let session = started(&root.engine, &id);
+    session.write(b"go\n", Some(&soon())).expect("write");
+    wait_for("the end of the first run", || root.status(&id) == "exited");
+    root.start(&id);
+    // The journal keeps 8 MiB.
+    for _ in 0..300 {
+        root.engine.container_pause(&id).expect("pause");
+        root.engine.container_unpause(&id).expect("unpause");
+    }
+    let error = session.wait(Some(&soon())).expect_err("the journal has dropped the end");
+    assert_eq!(error.kind(), coracle::ErrorKind::Unavailable, "{error}");
+    assert!(error.message().contains("the exit code of the session's run is not known"), "{error}");
+}
+
+#[test]
+fn a_program_that_polls_before_the_start_looks_from_time_to_time() {
+    let root = Root::new();
+    let id = container(&root, "later", json!({ "NetworkMode": "none" }));
+    let session = root.engine.container_attach(&id, Io::default(), all(true), Some(&soon())).expect("attach");
+    let fd = session.end_fd().expect("a descriptor");
+    for _ in 0..3 {
+        // Nothing happens: the program that would report a start may have been killed.
+        assert!(Op::wait_readable(Some(&soon()), fd.as_fd(), None).expect("a moment for a look"));
+        assert_eq!(session.try_wait().expect("a look"), None);
+    }
+}
