@@ -236,15 +236,15 @@ impl Courier {
 
     /// Sends the requests of a batch: each is delivered when its answer says so.
     fn ask(&mut self, at: u64, turn: &Turn, stop: BorrowedFd<'_>) -> Result<(), Problem> {
-        let (mut from, mut lost) = (0, 0);
+        let (mut from, mut passed, mut lost) = (0, 0, 0);
         for (place, frame) in turn.places(&self.frames).zip(&self.frames.frames) {
             let Some(source) = self.sources.get_mut(&at) else { return Ok(()) };
             let refused =
                 source.ask(&mut self.link, (&self.to, &self.proxies), &self.frames.bytes[from..frame.end], stop)?;
-            lost += refused;
+            lost += turn.lost(passed..frame.records, refused, &self.frames);
             source.deliver_but(place, lost);
             self.pause = Pause::FIRST;
-            from = frame.end;
+            (from, passed) = (frame.end, frame.records);
         }
         Ok(())
     }

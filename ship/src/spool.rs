@@ -22,6 +22,8 @@ use std::path::PathBuf;
 const CHUNK: usize = 256 << 10;
 /// The greatest length of a record; a longer one is damaged.
 const MOST: usize = 8 << 20;
+/// So few bytes are looked through each time.
+const SMALL: usize = 64 << 10;
 /// The longest part of a line that one record has.
 const PART: usize = 16 << 10;
 /// So many missing numbers in a row end the search for older files: a rotation moves one file at a time.
@@ -89,6 +91,15 @@ impl Batch {
         &self.text[record.from..record.to]
     }
 
+    /// How many records of the log stand in `count` of these records, whichever have the most. Those that are left out, by their numbers,
+    /// are in no request.
+    pub fn most_pieces(&self, of: Range<usize>, count: u64, is_left_out: impl Fn(usize) -> bool) -> u64 {
+        let sent = of.filter(|number| !is_left_out(*number)).map(|number| &self.records[number]);
+        let mut pieces: Vec<u64> = sent.filter(|record| !record.hollow).map(|record| record.pieces).collect();
+        pieces.sort_unstable_by_key(|pieces| std::cmp::Reverse(*pieces));
+        pieces.into_iter().take(usize::try_from(count).unwrap_or(usize::MAX)).sum()
+    }
+
     /// Whether nothing was read.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
@@ -135,6 +146,8 @@ pub struct Spool {
     joins: Option<usize>,
     /// The last read found the beginning of a line alone.
     waits: bool,
+    /// Where such a line begins, and how many bytes were read of it and of those behind it.
+    waited: (Position, usize),
 }
 
 /// How far a log is read: the cursor, and the begun line of each stream (its first ordinal, and how many parts came).
@@ -182,7 +195,15 @@ pub struct Owed {
 impl Spool {
     /// The log `name` whose files are in one or both of these directories.
     pub fn new(dirs: [PathBuf; 2], name: &str) -> Spool {
-        Spool { dirs, name: name.to_owned(), open: None, window: Vec::new(), joins: None, waits: false }
+        Spool {
+            dirs,
+            name: name.to_owned(),
+            open: None,
+            window: Vec::new(),
+            joins: None,
+            waits: false,
+            waited: Default::default(),
+        }
     }
 
     /// From now on parts of a line are joined up to so many bytes.
@@ -258,6 +279,13 @@ impl Spool {
             self.window.clear();
             open.read(at.offset, most, &mut self.window)?;
             let is_all = self.window.len() < most;
+            // Whether a log whose first line has no end yet has little more than at the last look. Such a log is not looked through at
+            // each byte: the other stream may be a flood.
+            let (begun, before) = self.waited;
+            if !takes_all && is_all && before > SMALL && begun == at && self.window.len() < before + before / 4 {
+                self.waits = true;
+                return Ok(Batch::default());
+            }
             let end = match memchr::memrchr(b'\n', &self.window) {
                 Some(end) => end + 1,
                 None if is_all => {
@@ -274,13 +302,16 @@ impl Spool {
             let batch = split(&self.window[..end], place);
             let (batch, waits) = match self.joins {
                 None => (batch, false),
-                Some(longest) => batch.joined(longest, takes_all || (!is_all && most >= MOST)),
+                Some(longest) => batch.joined(longest, takes_all || (!is_all && most >= most_waiting(longest))),
             };
             if waits && batch.is_empty() && !is_all {
                 most *= 2;
                 continue;
             }
             self.waits = waits && batch.is_empty();
+            if self.waits {
+                self.waited = (at, self.window.len());
+            }
             return Ok(batch);
         }
     }
@@ -317,6 +348,11 @@ impl Spool {
         files.dedup_by_key(|open| open.mark.generation);
         Ok(files)
     }
+}
+
+/// How many bytes are read while the end of a line is missing that is joined up to `longest` bytes.
+fn most_waiting(longest: usize) -> usize {
+    (CHUNK + 2 * longest).min(MOST)
 }
 
 /// The records of a window behind a place.

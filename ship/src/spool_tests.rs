@@ -229,3 +229,42 @@ fn a_line_in_the_middle_of_another_holds_the_cursor_back() {
     assert_eq!(joined(&mut spool, &mut place, false), [(PART, Some((1, false)), 5), (3, Some((2, true)), 6)]);
     assert_eq!((place.cursor.delivered, place.cursor.lost), (5, 0));
 }
+
+#[test]
+fn a_flood_behind_a_line_without_an_end_is_read_in_bounds() {
+    let files = Files::new("flood");
+    let long = "x".repeat(PART);
+    files.write("log", (1, 0, 0), &[&long]);
+    let (mut spool, mut place) = (files.spool(), Place::default());
+    spool.join(Some(4 * PART));
+    let flood = |bytes: usize| (0..bytes / 1000).for_each(|_| append(&files, true, &format!("{}\\n", "y".repeat(940))));
+    flood(100_000);
+    assert!(joined(&mut spool, &mut place, false).is_empty() && spool.waits());
+    let looked = spool.waited.1;
+    flood(10_000);
+    assert!(joined(&mut spool, &mut place, false).is_empty() && spool.waits());
+    assert_eq!(spool.waited.1, looked, "little is new: nothing was looked through");
+    flood(40_000);
+    assert!(joined(&mut spool, &mut place, false).is_empty() && spool.waited.1 > looked);
+    flood(2_000_000);
+    let batch = spool.read(&mut place, false).unwrap();
+    assert_eq!(
+        batch.records()[0].part,
+        Some(Part { first: 0, number: 1, last: false }),
+        "the line goes without its end"
+    );
+    assert!(spool.window.len() <= 2 * most_waiting(4 * PART), "{} bytes were read", spool.window.len());
+}
+
+#[test]
+fn what_a_receiver_refuses_counts_with_its_pieces() {
+    let files = Files::new("refused");
+    let long = "x".repeat(PART);
+    files.write("log", (1, 0, 0), &["a\\n", &long, &long, "tail\\n", "b\\n", &long, "tail\\n"]);
+    let (mut spool, mut place) = (files.spool(), Place::default());
+    spool.join(Some(1 << 20));
+    let batch = spool.read(&mut place, false).unwrap();
+    // Records of 1, 3, 1 and 2 pieces.
+    let lost = |of, count| batch.most_pieces(of, count, |number| number == 2);
+    assert_eq!([lost(0..4, 0), lost(0..4, 1), lost(0..4, 2), lost(0..4, 9), lost(2..4, 9)], [0, 3, 5, 6, 2]);
+}

@@ -74,6 +74,15 @@ impl Turn {
         place.pass(&self.batch.records()[records], |number| frames.leaves_out(first + number));
     }
 
+    /// How many records of the log are lost if the receiver refuses so many of these records of the batch. An answer does not say which,
+    /// but for few receivers; nothing that is lost counts as delivered.
+    pub(super) fn lost(&self, records: Range<usize>, refused: u64, frames: &Frames) -> u64 {
+        match refused {
+            0 => 0,
+            _ => self.batch.most_pieces(records, refused, |number| frames.leaves_out(number)),
+        }
+    }
+
     /// The place behind each frame; behind the last one also what the driver left out after it.
     pub(super) fn places<'a>(&'a self, frames: &'a Frames) -> impl Iterator<Item = Place> + 'a {
         let (mut place, mut passed) = (self.start, 0);
