@@ -10,8 +10,12 @@ use crate::proxies::Proxies;
 use crate::time::now_ns;
 use coracle_monitor::read_log::parse_rfc3339;
 use serde_json::Value;
-use std::os::fd::BorrowedFd;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// The server of a container whose variable or option names a path alone.
 const CONTAINER: &str = "http://169.254.170.2";
@@ -22,57 +26,107 @@ const ROLES: &str = "/latest/meta-data/iam/security-credentials/";
 /// Keys are renewed so long before their end: nanoseconds.
 const EARLY: i64 = 300_000_000_000;
 
+/// A server that failed is asked again after so long, and every server at most so often.
+const AGAIN: Duration = Duration::from_secs(5);
+const OFTEN: Duration = Duration::from_secs(1);
+
 /// Keys that have an end.
-pub(crate) struct Temporary {
+struct Temporary {
     keys: Credentials,
     /// Nanoseconds since 1970.
     until: i64,
 }
 
 /// A server that has keys, as the options and the environment name it.
-enum Server {
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Server {
     /// An URL, and the value of the header `Authorization`.
     Container(String, Option<String>),
     Instance(String),
 }
 
-/// The keys of a file or of a server near this machine, if the options name one; else those of this machine's own variables and files,
-/// and of a server near it, in this order. `None`: there are none.
-pub(crate) fn credentials(
-    (file, path): (Option<&Path>, Option<&str>),
-    kept: &mut Option<Temporary>,
-    stop: BorrowedFd<'_>,
-) -> Result<Option<Credentials>, Problem> {
-    let own = if path.is_some() && file.is_none() { None } else { Credentials::find(file) };
-    if own.is_some() || file.is_some() {
-        return Ok(own);
-    }
-    find(path, kept, stop)
+/// The state of a server, for all logs of this program.
+#[derive(Default)]
+struct Asked {
+    kept: Option<Temporary>,
+    /// When the keys came.
+    since: Option<Instant>,
+    /// A thread asks.
+    is_asked: bool,
+    /// The server is not asked before.
+    next: Option<Instant>,
 }
 
-/// The keys of a server near this machine, asked for if those so far are about to end. `path`: that of the option. `None`: no server
-/// has any.
-fn find(
-    path: Option<&str>,
-    kept: &mut Option<Temporary>,
-    stop: BorrowedFd<'_>,
-) -> Result<Option<Credentials>, Problem> {
+static SERVERS: Mutex<BTreeMap<Server, Asked>> = Mutex::new(BTreeMap::new());
+
+/// Where keys came from, for [`distrust`].
+pub(crate) struct Found {
+    pub(crate) keys: Credentials,
+    pub(crate) server: Option<Server>,
+}
+
+/// The keys of a file or of a server near this machine, if the options name one; else those of this machine's own variables and files,
+/// and of a server near it, in this order. `None`: there are none, or not yet.
+pub(crate) fn credentials(file: Option<&Path>, path: Option<&str>, stop: BorrowedFd<'_>) -> Option<Found> {
+    let own = if path.is_some() && file.is_none() { None } else { Credentials::find(file) };
+    if own.is_some() || file.is_some() {
+        return own.map(|keys| Found { keys, server: None });
+    }
+    let server = Server::find(path)?;
+    let keys = find(&server, stop)?;
+    Some(Found { keys, server: Some(server) })
+}
+
+/// A service refused the keys of a server: they are asked for again, unless they are new.
+pub(crate) fn distrust(server: &Server) {
+    if let Some(asked) = servers().get_mut(server)
+        && asked.since.is_some_and(|since| since.elapsed() > AGAIN)
+    {
+        asked.kept = None;
+    }
+}
+
+fn servers() -> MutexGuard<'static, BTreeMap<Server, Asked>> {
+    SERVERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The keys of a server, which a thread asks if those so far are about to end: a server that does not answer holds up no other log.
+fn find(server: &Server, stop: BorrowedFd<'_>) -> Option<Credentials> {
     let now = now_ns();
-    if let Some(kept) = kept.as_ref().filter(|kept| now < kept.until - EARLY) {
-        return Ok(Some(kept.keys.clone()));
+    let mut all = servers();
+    let asked = all.entry(server.clone()).or_default();
+    let is_fresh = asked.kept.as_ref().is_some_and(|kept| now < kept.until.saturating_sub(EARLY));
+    let is_due = asked.next.is_none_or(|next| next <= Instant::now());
+    if !is_fresh && !asked.is_asked && is_due {
+        // Without a thread the next batch tries again.
+        asked.is_asked = ask_aside(server.clone(), stop).is_ok();
     }
-    let asked = match Server::find(path) {
-        None => Ok(None),
-        Some(Server::Container(url, token)) => of_container(&url, token.as_deref(), stop),
-        Some(Server::Instance(url)) => of_instance(&url, stop),
-    };
-    match asked {
-        Err(Problem::Stopped) => return Err(Problem::Stopped),
-        Ok(Some(new)) => *kept = Some(new),
+    asked.kept.as_ref().filter(|kept| now < kept.until).map(|kept| kept.keys.clone())
+}
+
+/// Asks a server on a thread of its own, which ends soon after the delivery does.
+fn ask_aside(server: Server, stop: BorrowedFd<'_>) -> io::Result<()> {
+    let stop = stop.try_clone_to_owned()?;
+    let asking = move || {
+        let answer = match &server {
+            Server::Container(url, token) => of_container(url, token.as_deref(), stop.as_fd()),
+            Server::Instance(url) => of_instance(url, stop.as_fd()),
+        };
+        let is_stopped = matches!(answer, Err(Problem::Stopped));
+        let new = answer.ok().flatten();
+        let mut all = servers();
+        let asked = all.entry(server).or_default();
+        asked.is_asked = false;
+        // Another delivery of this program may go on.
+        let pause = if new.is_some() { OFTEN } else { AGAIN };
+        asked.next = (!is_stopped).then(|| Instant::now() + pause);
         // Until their end the keys so far are good.
-        _ => {}
-    }
-    Ok(kept.as_ref().filter(|kept| now < kept.until).map(|kept| kept.keys.clone()))
+        if let Some(new) = new {
+            (asked.kept, asked.since) = (Some(new), Some(Instant::now()));
+        }
+    };
+    // The thread has the signal mask of this one.
+    std::thread::Builder::new().name("coracle-keys".into()).spawn(asking).map(drop)
 }
 
 impl Server {

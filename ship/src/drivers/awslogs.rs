@@ -4,7 +4,7 @@ use super::{Destination, Encoder, Frames, Manner, TlsFiles, Verdict, push_json};
 use crate::aws::{Credentials, Service};
 use crate::cursor::Fault;
 use crate::http::{Answer, Site};
-use crate::metadata::{self, Temporary};
+use crate::metadata::{self, Server};
 use crate::net::Problem;
 use crate::options::{Error, Options, refused, text, unknown};
 use crate::plan::Facts;
@@ -35,6 +35,14 @@ const MOST: usize = 10_000;
 const BYTES: usize = 1_048_576;
 const EVENT: usize = 26;
 const SPAN_MS: i64 = 24 * 3600 * 1000;
+/// Errors of the service that other keys may mend.
+const REFUSES_KEYS: [&str; 5] = [
+    "AccessDeniedException",
+    "ExpiredTokenException",
+    "InvalidSignatureException",
+    "MissingAuthenticationTokenException",
+    "UnrecognizedClientException",
+];
 /// So many requests may make what a put lacks.
 const STEPS: u32 = 4;
 
@@ -157,7 +165,7 @@ impl Settings {
             stream: self.stream.clone().unwrap_or_else(|| own.replace([':', '*'], "-")),
             settings: self.clone(),
             keys: None,
-            temporary: None,
+            server: None,
             events: Vec::new(),
             bytes: 0,
             counts: VecDeque::new(),
@@ -180,8 +188,8 @@ pub struct Puts {
     settings: Settings,
     stream: String,
     keys: Option<Credentials>,
-    /// Keys of a server near this machine, kept until they are about to end.
-    temporary: Option<Temporary>,
+    /// The server near this machine from which the keys came.
+    server: Option<Server>,
     /// Milliseconds and JSON of the events of the next put.
     events: Vec<(i64, String)>,
     bytes: usize,
@@ -258,9 +266,10 @@ impl Puts {
 impl Encoder for Puts {
     /// Keys are read for each batch: renewed ones are used.
     fn prepare(&mut self, stop: BorrowedFd<'_>) -> Result<(), Problem> {
-        let from = (self.settings.credentials.as_deref(), self.settings.endpoint.as_deref());
-        self.keys = metadata::credentials(from, &mut self.temporary, stop)?;
-        self.keys.as_ref().map(|_| ()).ok_or(Problem::Failed(Fault::Credentials, 0))
+        let (file, path) = (self.settings.credentials.as_deref(), self.settings.endpoint.as_deref());
+        let found = metadata::credentials(file, path, stop).ok_or(Problem::Failed(Fault::Credentials, 0))?;
+        (self.keys, self.server) = (Some(found.keys), found.server);
+        Ok(())
     }
 
     fn encode(&mut self, batch: &Batch, frames: &mut Frames) {
@@ -303,7 +312,13 @@ impl Encoder for Puts {
             }
             Step::Stream if is_missing && self.settings.makes_group => self.make(Step::Group),
             Step::Group if is_there => self.make(Step::Stream),
-            _ => Verdict::Refused(Problem::Failed(Fault::Status, i32::from(answer.status))),
+            _ => {
+                let are_refused = matches!(answer.status, 401 | 403) || REFUSES_KEYS.contains(&kind);
+                if let Some(server) = self.server.as_ref().filter(|_| are_refused) {
+                    metadata::distrust(server);
+                }
+                Verdict::Refused(Problem::Failed(Fault::Status, i32::from(answer.status)))
+            }
         }
     }
 }

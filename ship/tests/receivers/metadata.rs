@@ -5,7 +5,7 @@
 use crate::moto::Moto;
 use crate::world::*;
 use serde_json::json;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -60,7 +60,7 @@ fn port_of(variable: &str) -> u16 {
 }
 
 /// A log whose keys the options do not name.
-fn log(world: &World, moto: &Moto) -> Log {
+fn log(world: &World, moto: &Moto, name: &str) -> Log {
     let endpoint = format!("http://127.0.0.1:{}", moto.port);
     let options = [
         ("awslogs-endpoint", &*endpoint),
@@ -68,7 +68,7 @@ fn log(world: &World, moto: &Moto) -> Log {
         ("awslogs-group", "group"),
         ("awslogs-create-group", "true"),
     ];
-    world.container("a", "awslogs", &options)
+    world.container(name, "awslogs", &options)
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn keys_of_an_instance_are_used_and_renewed_before_their_end() {
     };
     // These keys are not to be used for long, and are wrong.
     let running = serve("wrong", &after(Duration::from_secs(301)));
-    let mut log = log(&world, &moto);
+    let mut log = log(&world, &moto, "a");
     world.ship();
     log.write(100);
     let error = |log: &Log| log.status().map(|status| status.cursor.error()).unwrap_or_default();
@@ -144,7 +144,7 @@ fn keys_of_a_container_are_asked_for_with_the_token_of_its_file() {
     let listener = TcpListener::bind(("127.0.0.1", port_of(url))).expect("the port");
     let theirs = (Arc::clone(&document), Arc::clone(&heads));
     std::thread::spawn(move || answer_all(listener, theirs.0, theirs.1));
-    let mut log = log(&world, &moto);
+    let mut log = log(&world, &moto, "a");
     world.ship();
     log.write(100);
     let error = |log: &Log| log.status().map(|status| status.cursor.error()).unwrap_or_default();
@@ -153,10 +153,75 @@ fn keys_of_a_container_are_asked_for_with_the_token_of_its_file() {
     *document.lock().expect("a lock") =
         json!({ "AccessKeyId": id, "SecretAccessKey": secret, "Expiration": until }).to_string();
     assert_eq!(log.await_delivery(), (100, 0));
+    // One answer is for all logs of the program.
+    let before = heads.lock().expect("a lock").len();
+    let mut others: Vec<Log> = ["b", "c", "d"].map(|name| self::log(&world, &moto, name)).into();
+    world.ship();
+    others.iter_mut().for_each(|other| other.write(10));
+    others.iter().for_each(|other| assert_eq!(other.await_delivery(), (10, 0)));
+    assert_eq!(heads.lock().expect("a lock").len(), before);
     let head = heads.lock().expect("a lock").pop().expect("a request");
     assert!(
         head.starts_with("GET /v1/keys?x=1 HTTP/1.1\r\n") && head.contains("Authorization: secret token\r\n"),
         "{head}"
     );
     std::fs::remove_file(&token).expect("remove");
+}
+
+#[test]
+fn keys_that_the_service_refuses_are_asked_for_again() {
+    let test = "keys_that_the_service_refuses_are_asked_for_again";
+    let url = "AWS_CONTAINER_CREDENTIALS_FULL_URI";
+    if !is_inside(test, &[(url, format!("http://127.0.0.1:{}/keys", free_port()))]) {
+        return;
+    }
+    let mut world = World::new();
+    let moto = Moto::new(&world);
+    let _running = moto.start();
+    let [id, secret] = keys(&moto.keys);
+    let until = after(Duration::from_secs(3600));
+    let document =
+        |secret: &str| json!({ "AccessKeyId": id, "SecretAccessKey": secret, "Expiration": until }).to_string();
+    let served = Arc::new(Mutex::new(document("withdrawn")));
+    let listener = TcpListener::bind(("127.0.0.1", port_of(url))).expect("the port");
+    let theirs = Arc::clone(&served);
+    std::thread::spawn(move || answer_all(listener, theirs, Arc::default()));
+    let mut log = log(&world, &moto, "a");
+    world.ship();
+    log.write(100);
+    let error = |log: &Log| log.status().map(|status| status.cursor.error()).unwrap_or_default();
+    wait_for("the refusal", || error(&log) == "the receiver refused the lines with the status 403");
+    // The keys so far would be good for an hour.
+    *served.lock().expect("a lock") = document(&secret);
+    assert_eq!(log.await_delivery(), (100, 0));
+}
+
+#[test]
+fn a_server_of_keys_that_does_not_answer_holds_up_no_other_log() {
+    let test = "a_server_of_keys_that_does_not_answer_holds_up_no_other_log";
+    let url = "AWS_CONTAINER_CREDENTIALS_FULL_URI";
+    if !is_inside(test, &[(url, format!("http://127.0.0.1:{}/keys", free_port()))]) {
+        return;
+    }
+    let mut world = World::new();
+    let moto = Moto::new(&world);
+    let _running = moto.start();
+    let listener = TcpListener::bind(("127.0.0.1", port_of(url))).expect("the port");
+    let mut waits = log(&world, &moto, "a");
+    let mut goes = moto.container(&world, "b", moto.port, &[]);
+    world.ship();
+    waits.write(100);
+    let (asked, _) = listener.accept().expect("a request for keys");
+    goes.write(100);
+    assert_eq!(goes.await_delivery(), (100, 0));
+    // The request that was first still waits for its answer.
+    asked.set_nonblocking(true).expect("a socket");
+    let mut byte = [0];
+    let rest =
+        std::iter::repeat_with(|| (&asked).read(&mut byte)).find(|got| !matches!(got, Ok(length) if *length > 0));
+    assert!(matches!(rest, Some(Err(error)) if error.kind() == ErrorKind::WouldBlock), "the request was given up");
+    assert_eq!(
+        waits.status().map(|status| status.cursor.error()).as_deref(),
+        Some("there are no credentials for the receiver")
+    );
 }
