@@ -11,11 +11,10 @@ use crate::image::Images;
 use crate::kernel::size::tree_size;
 use crate::log::LogStream;
 use crate::model::*;
-use crate::network::Networks;
 use crate::store::Cached;
 use crate::store::states::{STATE_OOM, Status};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Go's zero time, "never".
@@ -29,11 +28,9 @@ pub(crate) struct Views {
     pub(super) register: Arc<Register>,
     pub(super) groups: Arc<Groups>,
     pub(super) finder: Arc<Finder>,
-    pub(super) links: Arc<Links>,
     pub(super) planner: Arc<Planner>,
     pub(super) execs: Arc<Execs>,
     pub(super) images: Arc<Images>,
-    pub(super) networks: Arc<Networks>,
 }
 
 impl Views {
@@ -108,6 +105,11 @@ impl Views {
         let path = |name: &str| dir.join(name).to_string_lossy().into_owned();
         let logs = matches!(spec.host_config.log(), LogDriver::JsonFile { .. });
         let execs = self.execs.running_execs(&row.id)?;
+        // One transaction: each one costs as much as what is read here.
+        let (view, links, lower) = self.register.db.read(|tx| {
+            let (view, links) = (network::View::of_one(tx, &found)?, Links::texts(tx, &row.id)?);
+            Ok((view, links, self.places.lower_in(tx, &row.image_id).ok()))
+        })?;
         Ok(ContainerDetail {
             id: row.id.clone(),
             created: format_time(row.created_ns),
@@ -128,38 +130,17 @@ impl Views {
             restart_count: i64::from(found.now.state.restarts),
             driver: "overlay2".into(),
             exec_ids: (!execs.is_empty()).then_some(execs),
-            host_config: self.shown_host_config(&found)?,
-            graph_driver: GraphDriver { name: "overlay2".into(), data: self.graph_data(&found) },
+            host_config: shown_host_config(&found, links),
+            graph_driver: GraphDriver { name: "overlay2".into(), data: lower.map(|lower| graph_data(&dir, &lower)) },
             size_rw: sizes.map(|(rw, _)| rw),
             size_root_fs: sizes.map(|(_, all)| all),
             mounts: spec::mount_points(spec),
             config: spec.config.clone(),
-            network_settings: network::network_settings(&found, &network::View::of_one(&self.networks, &row.id)?),
+            network_settings: network::network_settings(&found, &view),
             app_armor_profile: profile(&found)?,
             process_label: spec.process_label.clone(),
             mount_label: spec.mount_label.clone(),
         })
-    }
-
-    /// The host configuration with its links, and with the members that inspect always has.
-    fn shown_host_config(&self, found: &Snapshot) -> Result<HostConfig> {
-        let mut host = HostConfig::clone(&found.spec.host_config);
-        host.links = self.links.link_texts(&found.row.id)?;
-        host.resources.disk_quota.get_or_insert(0);
-        host.resources.kernel_memory.get_or_insert(0);
-        Ok(host)
-    }
-
-    fn graph_data(&self, found: &Snapshot) -> Option<StringMap> {
-        let lower = self.places.lower(&found.row.image_id).ok()?;
-        let dir = self.places.dir(&found.row.id);
-        let text = |path: &Path| path.to_string_lossy().into_owned();
-        let lower: Vec<String> = lower.iter().map(|path| text(path)).collect();
-        Some(StringMap::from([
-            ("LowerDir".to_owned(), lower.join(":")),
-            ("UpperDir".to_owned(), text(&dir.join("upper"))),
-            ("WorkDir".to_owned(), text(&dir.join("work"))),
-        ]))
     }
 
     /// Bytes of the writable layer, and of all layers together.
@@ -195,6 +176,26 @@ impl Views {
         self.register.event(&found, "top", &[])?;
         Ok(top)
     }
+}
+
+/// The host configuration with its links, and with the members that inspect always has.
+fn shown_host_config(found: &Snapshot, links: Option<Vec<String>>) -> HostConfig {
+    let mut host = HostConfig::clone(&found.spec.host_config);
+    host.links = links;
+    host.resources.disk_quota.get_or_insert(0);
+    host.resources.kernel_memory.get_or_insert(0);
+    host
+}
+
+/// The directories of a container's root file system: those of its image are the lower ones.
+fn graph_data(dir: &Path, lower: &[PathBuf]) -> StringMap {
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    let lower: Vec<String> = lower.iter().map(|path| text(path)).collect();
+    StringMap::from([
+        ("LowerDir".to_owned(), lower.join(":")),
+        ("UpperDir".to_owned(), text(&dir.join("upper"))),
+        ("WorkDir".to_owned(), text(&dir.join("work"))),
+    ])
 }
 
 /// The mark of a container with a damaged document in lists; inspect gives the reason.

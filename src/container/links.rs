@@ -174,8 +174,8 @@ impl Links {
     }
 
     /// `HostConfig.Links` of inspect.
-    pub(super) fn link_texts(&self, id: &str) -> Result<Option<Vec<String>>> {
-        let links = self.register.db.read(|tx| table::of_parent(tx, id))?;
+    pub(super) fn texts(tx: &Transaction<'_>, id: &str) -> Result<Option<Vec<String>>> {
+        let links = table::of_parent(tx, id)?;
         let texts: Vec<String> = links.iter().map(|link| format!("/{}:{}", link.child, link.name())).collect();
         Ok((!texts.is_empty()).then_some(texts))
     }

@@ -258,7 +258,7 @@ impl Containers {
         let updater = group!(Updater = register monitors groups finder host);
         let stopper = group!(Stopper = register monitors finder starter networks);
         let connections = group!(Connections = register monitors finder host_files planner networks);
-        let views = group!(Views = places register groups finder links planner execs images networks;
+        let views = group!(Views = places register groups finder planner execs images;
             overview: Cached::default());
         let remover = group!(Remover = register monitors removals finder host_files stopper views networks);
         let build_steps = group!(BuildSteps = places register monitors finder files starter waits creator

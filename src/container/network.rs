@@ -57,10 +57,18 @@ impl View {
         Ok(View { networks: network::Register::all_in(tx)?, endpoints: EndpointStore::all_in(tx)? })
     }
 
-    /// The facts for one container.
-    pub(super) fn of_one(all: &Networks, container: &str) -> Result<View> {
-        let endpoints = BTreeMap::from([(container.to_owned(), all.endpoint_store.of_container(container)?)]);
-        Ok(View { networks: all.register.all()?, endpoints })
+    /// The facts for one container: of the networks that its spec names.
+    pub(super) fn of_one(tx: &Transaction<'_>, found: &Snapshot) -> Result<View> {
+        let own = match mode(&found.spec) {
+            Mode::None => Some("none"),
+            Mode::Host => Some("host"),
+            Mode::Container(_) | Mode::Networks => None,
+        };
+        let names: Vec<&str> = found.spec.networks.keys().map(String::as_str).chain(own).collect();
+        let is_named = |id: &str, name: &str| names.iter().any(|one| *one == name || may_mean(one, id));
+        let networks = network::Register::some_in(tx, is_named)?;
+        let id = &found.row.id;
+        Ok(View { networks, endpoints: BTreeMap::from([(id.clone(), EndpointStore::of_container_in(tx, id)?)]) })
     }
 
     /// How many ports are published.
@@ -70,9 +78,13 @@ impl View {
 
     fn network(&self, reference: &str) -> Option<&Network> {
         let exact = self.networks.iter().find(|network| network.id == reference || network.name == reference);
-        exact
-            .or_else(|| self.networks.iter().find(|network| reference.len() >= 12 && network.id.starts_with(reference)))
+        exact.or_else(|| self.networks.iter().find(|network| may_mean(reference, &network.id)))
     }
+}
+
+/// Whether a text is an id of a network, or the beginning of one.
+fn may_mean(reference: &str, id: &str) -> bool {
+    reference == id || reference.len() >= 12 && id.starts_with(reference)
 }
 
 /// The networks that a container requests: the default one first, then the one of its mode, the others by name.

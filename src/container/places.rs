@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::image::Images;
 use crate::kernel::{mount, tree};
 use crate::store::identity::Claim;
+use rusqlite::Transaction;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -27,7 +28,16 @@ pub(crate) struct Places {
 impl Places {
     /// The read-only layers of a container's root, topmost first.
     pub(super) fn lower(&self, image_id: &str) -> Result<Vec<PathBuf>> {
-        let mut layers = self.images.catalog.rootfs(image_id)?;
+        self.with_base(self.images.catalog.rootfs(image_id))
+    }
+
+    /// As [`Places::lower`], within a transaction.
+    pub(super) fn lower_in(&self, tx: &Transaction<'_>, image_id: &str) -> Result<Vec<PathBuf>> {
+        self.with_base(self.images.catalog.rootfs_in(tx, image_id))
+    }
+
+    fn with_base(&self, layers: Result<Vec<PathBuf>>) -> Result<Vec<PathBuf>> {
+        let mut layers = layers?;
         layers.push(self.base.clone());
         Ok(layers)
     }

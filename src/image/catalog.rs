@@ -67,16 +67,24 @@ impl Catalog {
     /// Works too for an image that was removed by force while a container still needs it, and for none: it has no
     /// layers.
     pub(crate) fn rootfs(&self, image_id: &str) -> Result<Vec<PathBuf>> {
+        match image_id {
+            "" => Ok(Vec::new()),
+            _ => self.db.read(|tx| self.rootfs_in(tx, image_id)),
+        }
+    }
+
+    /// As [`Catalog::rootfs`], within a transaction.
+    pub(crate) fn rootfs_in(&self, tx: &Transaction<'_>, image_id: &str) -> Result<Vec<PathBuf>> {
         if image_id.is_empty() {
             return Ok(Vec::new());
         }
         if let Some(pending) = self.pending.lock().get(image_id) {
             return Ok(topmost_first(pending.layers.clone()));
         }
-        let layers = self.db.read(|tx| match rows::any(tx, image_id)? {
-            Some(_) => rows::layers(tx, image_id),
-            None => Err(no_such(image_id)),
-        })?;
+        let layers = match rows::any(tx, image_id)? {
+            Some(_) => rows::layers(tx, image_id)?,
+            None => return Err(no_such(image_id)),
+        };
         let paths = layers.iter().map(|diff_id| self.layers.present(&stored_digest(diff_id)?));
         Ok(topmost_first(paths.collect::<Result<_>>()?))
     }

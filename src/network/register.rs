@@ -48,6 +48,12 @@ impl Register {
         table::all(tx)?.into_iter().map(Network::of).collect()
     }
 
+    /// The networks whose id and name `wants` accepts: the others are not read any further.
+    pub(crate) fn some_in(tx: &Transaction<'_>, wants: impl Fn(&str, &str) -> bool) -> Result<Vec<Network>> {
+        let rows = table::all(tx)?.into_iter().filter(|row| wants(&row.id, &row.name));
+        rows.map(Network::of).collect()
+    }
+
     /// The subnets of all networks but one.
     pub(super) fn subnets_of_others(&self, id: &str) -> Result<Vec<Subnet>> {
         let mut subnets = Vec::new();

@@ -31,12 +31,15 @@ struct Ports {
 impl EndpointStore {
     /// The endpoints of a container as of its last start, by network id.
     pub(crate) fn of_container(&self, container: &str) -> Result<BTreeMap<String, EndpointDoc>> {
+        self.register.db.read(|tx| EndpointStore::of_container_in(tx, container))
+    }
+
+    /// As [`EndpointStore::of_container`], within a transaction.
+    pub(crate) fn of_container_in(tx: &Transaction<'_>, container: &str) -> Result<BTreeMap<String, EndpointDoc>> {
         let mut ends = BTreeMap::new();
-        self.register.db.read(|tx| {
-            table::each_of_container(tx, container, |network, doc| {
-                ends.insert(network.to_owned(), parse(container, doc)?);
-                Ok(())
-            })
+        table::each_of_container(tx, container, |network, doc| {
+            ends.insert(network.to_owned(), parse(container, doc)?);
+            Ok(())
         })?;
         Ok(ends)
     }
