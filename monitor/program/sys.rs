@@ -315,6 +315,16 @@ pub struct Stat {
     pub blocks: u64,
     pub rdev_major: u32,
     pub rdev_minor: u32,
+    /// When its content changed last: nanoseconds since 1970.
+    pub changed: i64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Time {
+    seconds: i64,
+    nanos: u32,
+    pad: u32,
 }
 
 #[repr(C)]
@@ -331,7 +341,8 @@ struct Statx {
     size: u64,
     blocks: u64,
     attributes_mask: u64,
-    times: [u64; 8],
+    /// Of the last access, the birth, the last change of the attributes, and that of the content.
+    times: [Time; 4],
     rdev_major: u32,
     rdev_minor: u32,
     rest: [u64; 16],
@@ -342,8 +353,9 @@ pub fn fstat(fd: i32) -> Result<Stat> {
     // SAFETY: Statx holds integers only.
     let mut buffer: Statx = unsafe { core::mem::zeroed() };
     sys!(STATX, fd, c"".as_ptr(), AT_EMPTY_PATH, 0x7ff, &raw mut buffer)?;
-    let Statx { mode, ino, size, blocks, rdev_major, rdev_minor, .. } = buffer;
-    Ok(Stat { mode: u32::from(mode), ino, size, blocks, rdev_major, rdev_minor })
+    let Statx { mode, ino, size, blocks, rdev_major, rdev_minor, times: [.., content], .. } = buffer;
+    let changed = content.seconds * 1_000_000_000 + i64::from(content.nanos);
+    Ok(Stat { mode: u32::from(mode), ino, size, blocks, rdev_major, rdev_minor, changed })
 }
 
 /// Frees the disk space of a part of a file, which reads as zeros from then on.

@@ -2,7 +2,7 @@
 //! program that delivers, also for one that runs already.
 
 use crate::outbox;
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
@@ -38,13 +38,17 @@ impl Bounds {
         Some(Bounds { bytes: bytes.parse().ok()?, age: Duration::from_secs(seconds.parse().ok()?) })
     }
 
-    /// Writes the bounds of a root. A deliverer that waits sees the new file at once.
-    pub fn write(self, root: &Path) -> io::Result<()> {
+    /// Writes the bounds of a root: a time in whole seconds, of which a begun one counts. A deliverer that waits sees the new file at once.
+    pub fn write(mut self, root: &Path) -> io::Result<()> {
+        self.age = Duration::from_secs(self.age.as_secs().saturating_add(u64::from(self.age.subsec_nanos() != 0)));
         if Bounds::read(root) == self {
             return Ok(());
         }
         let dir = outbox::directory(root);
         DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
+        // Other programs may open the root now, too: the last one's bounds hold.
+        let turn = File::open(&dir)?;
+        turn.lock()?;
         let part = dir.join("bounds.new");
         let mut how = OpenOptions::new();
         let mut file = how.write(true).create(true).truncate(true).mode(0o600).open(&part)?;
@@ -65,6 +69,10 @@ mod tests {
         let own = Bounds { bytes: 5, age: Duration::from_secs(60) };
         own.write(&root).unwrap();
         assert_eq!(Bounds::read(&root), own);
+        Bounds { bytes: 5, age: Duration::from_millis(1500) }.write(&root).unwrap();
+        assert_eq!(Bounds::read(&root).age, Duration::from_secs(2));
+        Bounds { bytes: 5, age: Duration::from_millis(1) }.write(&root).unwrap();
+        assert_eq!(Bounds::read(&root).age, Duration::from_secs(1), "nothing would be kept otherwise");
         for damaged in ["", "5", "5 x", "-1 5"] {
             std::fs::write(outbox::directory(&root).join(FILE), damaged).unwrap();
             assert_eq!(Bounds::read(&root), Bounds::default(), "{damaged:?}");

@@ -20,12 +20,18 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The variables of this program that the delivery reads: the host's own time zone, authorities and resolver, and the keys and
 /// places of cloud services.
 const PASSED: [&str; 8] =
     ["TZ", "TZDIR", "HOME", "SSL_CERT_FILE", "SSL_CERT_DIR", "LOCALDOMAIN", "RES_OPTIONS", "HOSTALIASES"];
 const PASSED_KINDS: [&str; 2] = ["AWS_", "GOOGLE_"];
+/// The lock of a program that was told to end is tried so often, and waited for so long between two tries.
+const TRIES: u32 = 20;
+const TRY: Duration = Duration::from_millis(5);
+/// A monitor has room for so many words of the program's line and environment.
+const MOST_WORDS: usize = 510;
 /// The program's name: the first word of its command line.
 const NAME: &str = "coracle-shipper";
 
@@ -130,16 +136,10 @@ impl Parts {
     /// then.
     fn start_if_none_lives(&self) -> Result<bool> {
         let lock = self.lock_file()?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let holder = Holder::read(&lock).filter(|holder| holder.is_older() && !holder.is_told);
-                holder.iter().for_each(|holder| guard::dismiss(holder, self.places.root()));
-                return Ok(false);
-            }
-            Err(TryLockError::Error(error)) => {
-                return Err(Error::io(format_args!("lock {}", self.lock_path().display()), &error));
-            }
+        if !self.try_lock(&lock)? {
+            let holder = Holder::read(&lock).filter(|holder| holder.is_older() && !holder.is_told);
+            holder.iter().for_each(|holder| guard::dismiss(holder, self.places.root()));
+            return Ok(false);
         }
         let (program, words) = (program()?, self.words()?);
         if let Err(error) = self.leave_for_monitors(&program, &words) {
@@ -153,9 +153,31 @@ impl Parts {
         start_detached(program.as_fd(), lock.as_fd(), &words).map(|()| true)
     }
 
+    /// Whether this program got the lock. A monitor holds the lock while it reads that the program was told to end, and nobody would
+    /// start another one then: so the lock of such a program is waited for shortly.
+    fn try_lock(&self, lock: &File) -> Result<bool> {
+        for _ in 0..TRIES {
+            match lock.try_lock() {
+                Ok(()) => return Ok(true),
+                Err(TryLockError::WouldBlock) if Holder::read(lock).is_some_and(|holder| holder.is_told) => {
+                    std::thread::sleep(TRY);
+                }
+                Err(TryLockError::WouldBlock) => return Ok(false),
+                Err(TryLockError::Error(error)) => {
+                    return Err(Error::io(format_args!("lock {}", self.lock_path().display()), &error));
+                }
+            }
+        }
+        Ok(false)
+    }
+
     /// Leaves the program and its words in the run directory: monitors start the program again if it is killed, when no program has
     /// the root open.
     fn leave_for_monitors(&self, program: &[u8], words: &Words) -> Result<()> {
+        if words.line.len() + words.environment.len() > MOST_WORDS {
+            let text = format!("its environment has more than {MOST_WORDS} words with AWS_ and GOOGLE_");
+            return Err(Error::invalid(text));
+        }
         let mut text = u32::try_from(words.line.len()).unwrap_or(0).to_le_bytes().to_vec();
         words.line.iter().chain(&words.environment).for_each(|word| text.extend_from_slice(word.to_bytes_with_nul()));
         for (name, content) in [("ship.program", program), ("ship.words", &text)] {

@@ -3,11 +3,13 @@
 use crate::log_delivery::{Receiver, await_delivery, delivery, logged};
 use crate::support::*;
 use coracle::{Engine, ShipLogs};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde_json::json;
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
 
 /// Tells the program that it is the host of [`shipping_host`], where its root is, the receiver's port, and the end of its container's script.
 const HOST: &str = "CORACLE_TEST_SHIPPING_HOST";
@@ -109,30 +111,76 @@ fn has_all(receiver: &Receiver, count: u32) -> bool {
 #[test]
 fn shipping_host() {
     let Ok(words) = std::env::var(HOST) else { return };
-    let [dir, port, end] = words.split('|').collect::<Vec<_>>()[..] else { panic!("three words: {words}") };
+    let [dir, port, end, more] = words.split('|').collect::<Vec<_>>()[..] else { panic!("four words: {words}") };
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).expect("the limit");
     setrlimit(Resource::RLIMIT_NOFILE, most - 1, most).expect("a lower limit");
     let mut options = options_at(Path::new(dir));
     options.ship_logs = ShipLogs::Program;
     let engine = Engine::open_with(options).expect("open");
     let script = format!("for n in $(seq 1 200); do echo $n; sleep 0.02; done{end}");
-    let body = body(&["sh", "-c", &script], syslog(port.parse().expect("a port")));
-    engine.container_create(Some("web"), &serde_json::from_value(body).expect("a body")).expect("create");
-    engine.container_start("web", None, Some(&soon())).expect("start");
+    let port = port.parse().expect("a port");
+    let start = |name: &str, body| {
+        engine.container_create(Some(name), &serde_json::from_value(body).expect("a body")).expect("create");
+        engine.container_start(name, None, Some(&soon())).expect("start");
+    };
+    start("web", body(&["sh", "-c", &script], syslog(port)));
+    for number in 0..more.parse().expect("a number") {
+        start(&format!("silent-{number}"), body(&["sleep", "1000"], syslog(port)));
+    }
     std::fs::write(Path::new(dir).join("ready"), "").expect("tell");
     loop {
         std::thread::park();
     }
 }
 
-/// Starts a host program whose container writes two hundred lines, and then does what `end` says.
-fn host(root: &Root, receiver: &Receiver, end: &str) -> std::process::Child {
+/// Starts a host program whose container writes two hundred lines, and then does what `end` says; and `more` containers that write none.
+fn host(root: &Root, receiver: &Receiver, end: &str, more: u32) -> std::process::Child {
     let mut host = Command::new(std::env::current_exe().expect("this program"));
     host.args(["--exact", "log_program::shipping_host", "--nocapture", "--test-threads=1"]);
-    host.env(HOST, format!("{}|{}|{end}", root.dir.display(), receiver.port)).stdout(Stdio::null());
+    host.env(HOST, format!("{}|{}|{end}|{more}", root.dir.display(), receiver.port)).stdout(Stdio::null());
     let host = host.spawn().expect("start a host");
     wait_for("the host's container", || root.dir.join("ready").exists());
     host
+}
+
+/// Waits for so many looks of monitors at the lock's file.
+fn await_looks(dir: &Path, count: usize) {
+    let watch = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).expect("inotify");
+    watch.add_watch(&dir.join("run/ship.lock"), AddWatchFlags::IN_CLOSE_WRITE).expect("a watch");
+    let mut seen = 0;
+    wait_for("the monitors' looks", || {
+        seen += watch.read_events().map_or(0, |events| events.len());
+        seen >= count
+    });
+}
+
+/// When a program was started last.
+fn last_start(dir: &Path) -> SystemTime {
+    dir.join("run/ship.lock").metadata().and_then(|facts| facts.modified()).expect("a time")
+}
+
+#[test]
+fn monitors_start_a_program_that_ends_at_once_once_in_a_round() {
+    let (root, receiver) = (Root::new(), Receiver::new());
+    let _ended = Ended(root.dir.clone());
+    let mut host = host(&root, &receiver, "; sleep 1000", 4);
+    let pair = await_pair(&root.dir, None);
+    host.kill().and_then(|()| host.wait()).expect("kill the host");
+    // Busybox has no such command.
+    let (program, other) = (root.dir.join("run/ship.program"), root.dir.join("run/other"));
+    std::fs::copy("/bin/busybox", &other).and_then(|_| std::fs::rename(&other, &program)).expect("another program");
+    kill(pair.keeper, libc::SIGSTOP);
+    kill(pair.worker, libc::SIGKILL);
+    kill(pair.keeper, libc::SIGKILL);
+    let mut starts = vec![last_start(&root.dir)];
+    wait_for("two starts", || {
+        let last = last_start(&root.dir);
+        starts.extend((last != starts[starts.len() - 1]).then_some(last));
+        starts.len() == 3
+    });
+    // All five monitors look each ten seconds.
+    let apart = starts[2].duration_since(starts[1]).expect("in their order");
+    assert!(apart >= Duration::from_secs(10), "{starts:?}");
 }
 
 #[test]
@@ -140,7 +188,7 @@ fn monitors_start_a_killed_pair_again_though_no_host_program_lives() {
     // This root's own engine delivers nothing and follows nobody.
     let (root, mut receiver) = (Root::new(), Receiver::new());
     let _ended = Ended(root.dir.clone());
-    let mut host = host(&root, &receiver, "; sleep 1000");
+    let mut host = host(&root, &receiver, "; sleep 1000", 0);
     let first = await_pair(&root.dir, None);
     host.kill().and_then(|()| host.wait()).expect("kill the host");
     // A frozen keeper replaces nobody.
@@ -160,7 +208,7 @@ fn monitors_start_a_killed_pair_again_though_no_host_program_lives() {
     // One that was told to end stays ended.
     kill(second.keeper, libc::SIGTERM);
     wait_for("the end of both", || processes(&root.dir).is_empty());
-    std::thread::sleep(std::time::Duration::from_secs(12));
+    await_looks(&root.dir, 2);
     assert_eq!((processes(&root.dir), programs(&root.dir)), (Vec::new(), 2));
 }
 
@@ -221,7 +269,7 @@ fn a_worker_that_is_killed_at_any_of_its_calls_loses_nothing() {
 fn lines_are_delivered_after_the_host_program_was_killed() {
     let (root, mut receiver) = (Root::new(), Receiver::new());
     let _ended = Ended(root.dir.clone());
-    let mut host = host(&root, &receiver, "");
+    let mut host = host(&root, &receiver, "", 0);
     let pair = await_pair(&root.dir, None);
     // A program with a thousand logs needs more open files than its starter's limit may allow.
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", pair.worker)).expect("limits");
