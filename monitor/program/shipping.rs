@@ -54,7 +54,7 @@ fn start_if_none_lives(dir: i32) -> Result<()> {
     if text.windows(TOLD.len()).any(|part| part == TOLD) || begun_lately(lock.raw())? {
         return Ok(());
     }
-    // The same text: the time of the start is noted, for the monitors of the other containers.
+    // The text stays as it is, and the time of the start is noted for the monitors of the other containers.
     sys::pwrite(lock.raw(), if text.is_empty() { b" " } else { text }, 0)?;
     let (pid, pidfd) = sys::fork(0, None)?;
     if pid == 0 {

@@ -257,7 +257,7 @@ fn a_flood_behind_a_line_without_an_end_is_read_in_bounds() {
 }
 
 #[test]
-fn what_a_receiver_refuses_counts_with_its_pieces() {
+fn refused_records_count_with_their_pieces() {
     let files = Files::new("refused");
     let long = "x".repeat(PART);
     files.write("log", (1, 0, 0), &["a\\n", &long, &long, "tail\\n", "b\\n", &long, "tail\\n"]);
