@@ -79,7 +79,7 @@ test-receivers:
 test-plugins:
 	tools/setup plugins
 	$(CARGO) build -p coracle-cli
-	CORACLE_TORTURE=1 $(CARGO) test --test suite -- authorization:: network_plugin:: volume_plugin:: log_plugin:: managed_plugin:: public_plugin::
+	CORACLE_TORTURE=1 $(CARGO) test --test suite -- --include-ignored authorization:: network_plugin:: volume_plugin:: log_plugin:: managed_plugin:: public_plugin::
 
 test-tools:
 	tools/setup test

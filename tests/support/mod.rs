@@ -377,7 +377,7 @@ pub fn in_a_mount_namespace(propagation: &str, test: &str, variables: &[(&str, &
     let status = Command::new("unshare")
         .args(["--mount", "--propagation", propagation])
         .arg(std::env::current_exe().expect("this program"))
-        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .args(["--exact", test, "--include-ignored", "--nocapture", "--test-threads=1"])
         .envs(variables.iter().copied())
         .status();
     assert!(status.expect("run unshare").success(), "see above");
