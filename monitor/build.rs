@@ -72,6 +72,10 @@ impl Build {
         rustc.args(["-C", "relocation-model=static", "-C", "overflow-checks=off"]);
         // A fifteenth of the usual bound: what is hot says so itself, and a quarter of the program's size goes.
         rustc.args(["-C", "llvm-args=-inline-threshold=15"]);
+        if self.target.starts_with("aarch64") {
+            // Atomic operations in place, not by functions that ask the C library which kind the processor has.
+            rustc.args(["-C", "target-feature=-outline-atomics"]);
+        }
         if std::env::var_os("CARGO_FEATURE_ATTACKS").is_some() {
             rustc.args(["--cfg", "feature=\"attacks\""]);
         }

@@ -1,7 +1,9 @@
 //! The functions that the compiler expects of a C library: the entry point, which passes on what the kernel laid out on
 //! the stack, and the memory functions.
 
-use core::arch::{asm, global_asm};
+#[cfg(target_arch = "x86_64")]
+use core::arch::asm;
+use core::arch::global_asm;
 
 #[cfg(target_arch = "x86_64")]
 global_asm!(".globl _start", "_start:", "mov %rsp, %rdi", "xor %ebp, %ebp", "and $-16, %rsp", "call {main}", "hlt", main = sym crate::boot::main, options(att_syntax));
