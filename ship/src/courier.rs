@@ -236,15 +236,15 @@ impl Courier {
 
     /// Sends the requests of a batch: each is delivered when its answer says so.
     fn ask(&mut self, at: u64, turn: &Turn, stop: BorrowedFd<'_>) -> Result<(), Problem> {
-        let (mut from, mut passed, mut lost) = (0, 0, 0);
-        for (place, frame) in turn.places(&self.frames).zip(&self.frames.frames) {
+        let (mut from, mut lost) = (0, 0);
+        for (number, (place, frame)) in turn.places(&self.frames).zip(&self.frames.frames).enumerate() {
             let Some(source) = self.sources.get_mut(&at) else { return Ok(()) };
-            let refused =
+            let rejected =
                 source.ask(&mut self.link, (&self.to, &self.proxies), &self.frames.bytes[from..frame.end], stop)?;
-            lost += turn.lost(passed..frame.records, refused, &self.frames);
+            lost += rejected.pieces(turn.pieces(number, &self.frames));
             source.deliver_but(place, lost);
             self.pause = Pause::FIRST;
-            (from, passed) = (frame.end, frame.records);
+            from = frame.end;
         }
         Ok(())
     }

@@ -249,11 +249,37 @@ pub trait Encoder: Send {
     }
 }
 
+/// The records of a request that a receiver will never take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rejected {
+    /// By their numbers in the request, from 0.
+    These(Vec<usize>),
+    /// So many: the receiver does not say which.
+    Some(u64),
+}
+
+impl Rejected {
+    /// No record.
+    pub(crate) const NONE: Rejected = Rejected::Some(0);
+
+    /// How many records of the log they are, for a request whose records are joined from so many each. Where the receiver does not say
+    /// which ones they are, the longest count: a line that is lost never counts as delivered.
+    pub(crate) fn pieces(&self, mut of_each: Vec<u64>) -> u64 {
+        match self {
+            Rejected::These(numbers) => numbers.iter().filter_map(|number| of_each.get(*number)).sum(),
+            Rejected::Some(count) => {
+                of_each.sort_unstable_by(|one, other| other.cmp(one));
+                of_each.iter().take(usize::try_from(*count).unwrap_or(usize::MAX)).sum()
+            }
+        }
+    }
+}
+
 /// The meaning of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// The receiver has the records, but for so many that it will never take.
-    Taken(u64),
+    /// The receiver has the records, but for those that it will never take.
+    Taken(Rejected),
     /// This request is to be sent first. Its answer is judged, too.
     First(Vec<u8>),
     /// The frame is to be sent again now.
@@ -266,7 +292,7 @@ impl Verdict {
     /// By the status alone.
     fn of(answer: &Answer) -> Verdict {
         match answer.is_well() {
-            true => Verdict::Taken(0),
+            true => Verdict::Taken(Rejected::NONE),
             false => Verdict::Refused(Problem::Failed(Fault::Status, i32::from(answer.status))),
         }
     }

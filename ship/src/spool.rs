@@ -66,6 +66,11 @@ pub struct Record {
 }
 
 impl Record {
+    /// How many records of the log it is joined from.
+    pub(crate) fn pieces(&self) -> u64 {
+        self.pieces
+    }
+
     /// A whole line of the log, whose text is at these places of the batch's.
     fn of(head: Head, text: Range<usize>, after: Position) -> Record {
         let (from, to, ordinal) = (text.start, text.end, after.ordinal);
@@ -89,15 +94,6 @@ impl Batch {
     /// The text of a record, without its newline.
     pub fn text(&self, record: &Record) -> &[u8] {
         &self.text[record.from..record.to]
-    }
-
-    /// How many records of the log stand in `count` of these records, whichever have the most. Those that are left out, by their numbers,
-    /// are in no request.
-    pub fn most_pieces(&self, of: Range<usize>, count: u64, is_left_out: impl Fn(usize) -> bool) -> u64 {
-        let sent = of.filter(|number| !is_left_out(*number)).map(|number| &self.records[number]);
-        let mut pieces: Vec<u64> = sent.filter(|record| !record.hollow).map(|record| record.pieces).collect();
-        pieces.sort_unstable_by_key(|pieces| std::cmp::Reverse(*pieces));
-        pieces.into_iter().take(usize::try_from(count).unwrap_or(usize::MAX)).sum()
     }
 
     /// Whether nothing was read.

@@ -255,16 +255,3 @@ fn a_flood_behind_a_line_without_an_end_is_read_in_bounds() {
     );
     assert!(spool.window.len() <= 2 * most_waiting(4 * PART), "{} bytes were read", spool.window.len());
 }
-
-#[test]
-fn refused_records_count_with_their_pieces() {
-    let files = Files::new("refused");
-    let long = "x".repeat(PART);
-    files.write("log", (1, 0, 0), &["a\\n", &long, &long, "tail\\n", "b\\n", &long, "tail\\n"]);
-    let (mut spool, mut place) = (files.spool(), Place::default());
-    spool.join(Some(1 << 20));
-    let batch = spool.read(&mut place, false).unwrap();
-    // Records of 1, 3, 1 and 2 pieces.
-    let lost = |of, count| batch.most_pieces(of, count, |number| number == 2);
-    assert_eq!([lost(0..4, 0), lost(0..4, 1), lost(0..4, 2), lost(0..4, 9), lost(2..4, 9)], [0, 3, 5, 6, 2]);
-}

@@ -3,7 +3,7 @@
 use super::pause::Pause;
 use super::with_fault;
 use crate::cursor::{CursorFile, Fault};
-use crate::drivers::{Destination, Driver, Encoder, Frames, Verdict};
+use crate::drivers::{Destination, Driver, Encoder, Frames, Rejected, Verdict};
 use crate::net::{Link, Problem};
 use crate::options::line_size;
 use crate::outbox::{Entry, forget};
@@ -74,13 +74,12 @@ impl Turn {
         place.pass(&self.batch.records()[records], |number| frames.leaves_out(first + number));
     }
 
-    /// How many records of the log are lost if the receiver refuses so many of these records of the batch. An answer does not say which,
-    /// but for few receivers; nothing that is lost counts as delivered.
-    pub(super) fn lost(&self, records: Range<usize>, refused: u64, frames: &Frames) -> u64 {
-        match refused {
-            0 => 0,
-            _ => self.batch.most_pieces(records, refused, |number| frames.leaves_out(number)),
-        }
+    /// How many records of the log each record of a frame is joined from.
+    pub(super) fn pieces(&self, number: usize, frames: &Frames) -> Vec<u64> {
+        let first = number.checked_sub(1).map_or(0, |before| frames.frames[before].records);
+        let records = self.batch.records().iter().enumerate().take(frames.frames[number].records).skip(first);
+        let sent = records.filter(|(number, record)| !record.hollow && !frames.leaves_out(*number));
+        sent.map(|(_, record)| record.pieces()).collect()
     }
 
     /// The place behind each frame; behind the last one also what the driver left out after it.
@@ -184,14 +183,14 @@ impl Source {
         }
     }
 
-    /// Sends a request, and those that its answers ask for; answers how many records the receiver will never take.
+    /// Sends a request, and those that its answers ask for; answers which records the receiver will never take.
     pub(super) fn ask(
         &mut self,
         link: &mut Option<Link>,
         (to, proxies): (&Destination, &Proxies),
         request: &[u8],
         stop: BorrowedFd<'_>,
-    ) -> Result<u64, Problem> {
+    ) -> Result<Rejected, Problem> {
         self.asked = Some(Instant::now());
         let mut first: Option<Vec<u8>> = None;
         loop {
@@ -212,7 +211,7 @@ impl Source {
         }
     }
 
-    /// Everything up to a place is delivered, but for so many records that are lost.
+    /// Everything up to a place is delivered, but for so many records of the log that are lost.
     pub(super) fn deliver_but(&mut self, mut place: Place, lost: u64) {
         let lost = lost.min(place.cursor.delivered - self.done.cursor.delivered);
         place.cursor.lost += lost;
@@ -279,6 +278,7 @@ mod tests {
     use super::*;
     use crate::cursor::{self, Cursor};
     use crate::options::Options;
+    use std::os::fd::AsFd;
 
     #[test]
     fn a_place_behind_nothing_delivers_nothing() {
@@ -297,6 +297,40 @@ mod tests {
         place.cursor.delivered = 1;
         source.deliver(place);
         assert!(read().delivered_ns > 0 && read().fault.is_none());
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn a_rejected_joined_line_is_lost_with_all_its_parts() {
+        let root = std::env::temp_dir().join(format!("coracle-rejected-{}", std::process::id()));
+        let entry = Entry::new(&root, "i");
+        std::fs::create_dir_all(&entry.own).unwrap();
+        std::fs::create_dir_all(&entry.container).unwrap();
+        let long = "x".repeat(16 << 10);
+        let line =
+            |text: &str| format!("{{\"log\":\"{text}\",\"stream\":\"stdout\",\"time\":\"2026-11-21T12:20:28Z\"}}\n");
+        let lines = ["a\\n", &long, &long, "end\\n", "b\\n"].map(line).concat();
+        std::fs::write(entry.container.join("log"), lines).unwrap();
+        let driver = Driver::parse("otlp", &Options::new()).unwrap();
+        let options = Options::from([("max-line-size".to_owned(), "1m".to_owned())]);
+        let plan = Plan { log: "log".into(), options, ..Plan::default() };
+        let (stop, _keep) = std::io::pipe().unwrap();
+        for (rejected, counts) in [
+            (Rejected::NONE, (5, 0)),
+            (Rejected::These(vec![1]), (2, 3)),
+            (Rejected::These(vec![0, 2, 9]), (3, 2)),
+            (Rejected::Some(1), (2, 3)),
+            (Rejected::Some(9), (0, 5)),
+        ] {
+            let _ = std::fs::remove_file(entry.cursor_path());
+            let mut source = Source::open(entry.clone(), &plan, &driver).unwrap();
+            let mut frames = Frames::default();
+            let turn = source.next(&mut frames, stop.as_fd()).unwrap().unwrap();
+            source.deliver_but(turn.end(&frames), rejected.pieces(turn.pieces(0, &frames)));
+            let cursor = cursor::read(&entry.cursor_path()).unwrap().unwrap();
+            assert_eq!((cursor.delivered, cursor.lost), counts, "{rejected:?}");
+            assert_eq!(cursor.position.ordinal, 5);
+        }
         std::fs::remove_dir_all(&root).unwrap();
     }
 }

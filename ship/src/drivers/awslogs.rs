@@ -1,6 +1,6 @@
 //! awslogs: puts of events for CloudWatch Logs. Groups and streams are made when the service says that they are missing.
 
-use super::{Destination, Encoder, Frames, Manner, TlsFiles, Verdict, push_json};
+use super::{Destination, Encoder, Frames, Manner, Rejected, TlsFiles, Verdict, push_json};
 use crate::aws::{Credentials, Service};
 use crate::cursor::Fault;
 use crate::http::{Answer, Site};
@@ -168,7 +168,7 @@ impl Settings {
             server: None,
             events: Vec::new(),
             bytes: 0,
-            counts: VecDeque::new(),
+            puts: VecDeque::new(),
             step: Step::Put,
             steps: 0,
         }
@@ -190,11 +190,11 @@ pub struct Puts {
     keys: Option<Credentials>,
     /// The server near this machine from which the keys came.
     server: Option<Server>,
-    /// Milliseconds and JSON of the events of the next put.
-    events: Vec<(i64, String)>,
+    /// Milliseconds, JSON, and number of the events of the next put.
+    events: Vec<(i64, String, usize)>,
     bytes: usize,
-    /// How many events the puts have that are not answered.
-    counts: VecDeque<u64>,
+    /// The numbers, in the order of the log, of the events of the puts that are not answered.
+    puts: VecDeque<Vec<usize>>,
     step: Step,
     steps: u32,
 }
@@ -202,7 +202,7 @@ pub struct Puts {
 impl Puts {
     /// Whether the next put takes another event.
     fn has_room(&self, millis: i64, length: usize) -> bool {
-        let near = |(other, _): &(i64, String)| (millis - other).abs() < SPAN_MS;
+        let near = |(other, ..): &(i64, String, usize)| (millis - other).abs() < SPAN_MS;
         self.events.len() < MOST
             && self.bytes + length + EVENT <= BYTES
             && self.events.first().is_none_or(near)
@@ -214,8 +214,8 @@ impl Puts {
         push_json(&mut event, &String::from_utf8_lossy(text));
         event.push_str(&format!(",\"timestamp\":{millis}}}"));
         // A clock that was set back: the service refuses puts that are not in order.
-        let at = self.events.partition_point(|(other, _)| *other <= millis);
-        self.events.insert(at, (millis, event));
+        let at = self.events.partition_point(|(other, ..)| *other <= millis);
+        self.events.insert(at, (millis, event, self.events.len()));
         self.bytes += text.len() + EVENT;
     }
 
@@ -225,13 +225,12 @@ impl Puts {
             return;
         }
         let mut body = format!("{},\"logEvents\":[", self.named(true).trim_end_matches('}'));
-        for (number, (_, event)) in self.events.iter().enumerate() {
+        for (number, (_, event, _)) in self.events.iter().enumerate() {
             body.push_str(if number == 0 { "" } else { "," });
             body.push_str(event);
         }
         body.push_str("]}");
-        self.counts.push_back(self.events.len() as u64);
-        self.events.clear();
+        self.puts.push_back(self.events.drain(..).map(|(_, _, number)| number).collect());
         self.bytes = 0;
         self.push(&mut frames.bytes, "PutLogEvents", &body);
         frames.close(records, String::new());
@@ -274,7 +273,7 @@ impl Encoder for Puts {
 
     fn encode(&mut self, batch: &Batch, frames: &mut Frames) {
         (self.step, self.steps) = (Step::Put, 0);
-        self.counts.clear();
+        self.puts.clear();
         for (number, record) in batch.records().iter().enumerate() {
             let text = batch.text(record);
             if record.hollow {
@@ -303,7 +302,7 @@ impl Encoder for Puts {
         match self.step {
             Step::Put if answer.is_well() || kind == "DataAlreadyAcceptedException" => {
                 self.steps = 0;
-                Verdict::Taken(rejected(&body, self.counts.pop_front().unwrap_or(0)))
+                Verdict::Taken(Rejected::These(rejected(&body, &self.puts.pop_front().unwrap_or_default())))
             }
             Step::Put if is_missing && self.settings.makes_stream => self.make(Step::Stream),
             Step::Stream if is_there => {
@@ -323,13 +322,14 @@ impl Encoder for Puts {
     }
 }
 
-/// How many of a put's events the service will never take: those that are too old, and those that are too new.
-fn rejected(answer: &Value, count: u64) -> u64 {
+/// Which of a put's events the service will never take: those that are too old, and those that are too new. `events`: their numbers in
+/// the order of the put.
+fn rejected(answer: &Value, events: &[usize]) -> Vec<usize> {
     let info = &answer["rejectedLogEventsInfo"];
-    let of = |key: &str| info[key].as_u64();
+    let of = |key: &str| Some(usize::try_from(info[key].as_u64()?).unwrap_or(usize::MAX).min(events.len()));
     let old = of("tooOldLogEventEndIndex").max(of("expiredLogEventEndIndex")).unwrap_or(0);
-    let new = of("tooNewLogEventStartIndex").map_or(0, |start| count.saturating_sub(start));
-    (old + new).min(count)
+    let new = of("tooNewLogEventStartIndex").unwrap_or(events.len()).max(old);
+    [&events[..old], &events[new..]].concat()
 }
 
 #[cfg(test)]
@@ -394,9 +394,12 @@ mod tests {
     #[test]
     fn rejected_events_are_counted() {
         let info = |text: &str| serde_json::from_str(&format!("{{\"rejectedLogEventsInfo\":{text}}}")).unwrap();
-        assert_eq!(rejected(&info("{\"tooOldLogEventEndIndex\":2,\"tooNewLogEventStartIndex\":7}"), 10), 5);
-        assert_eq!(rejected(&info("{\"expiredLogEventEndIndex\":99}"), 10), 10);
-        assert_eq!(rejected(&Value::Null, 10), 0);
+        let events = [1, 0, 2, 4, 3];
+        let of = |text: &str| rejected(&info(text), &events);
+        assert_eq!(of("{\"tooOldLogEventEndIndex\":1,\"tooNewLogEventStartIndex\":3}"), [1, 4, 3]);
+        assert_eq!(of("{\"tooOldLogEventEndIndex\":3,\"tooNewLogEventStartIndex\":1}"), events);
+        assert_eq!(of("{\"expiredLogEventEndIndex\":99}"), events);
+        assert!(rejected(&Value::Null, &events).is_empty());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! gcplogs: entries for Cloud Logging, by `entries:write` of its REST interface.
 
-use super::{Destination, Encoder, Frames, Manner, TlsFiles, Verdict, push_json};
+use super::{Destination, Encoder, Frames, Manner, Rejected, TlsFiles, Verdict, push_json};
 use crate::cursor::Fault;
 use crate::google::Account;
 use crate::http::{Answer, Site, push_request};
@@ -90,7 +90,6 @@ impl Settings {
             id: facts.id.clone(),
             entries: String::new(),
             count: 0,
-            counts: Vec::new(),
         }
     }
 
@@ -154,8 +153,6 @@ pub struct Entries {
     /// The entries of the next request, with commas between them.
     entries: String,
     count: u64,
-    /// How many entries the requests have that are not answered; the next one last.
-    counts: Vec<u64>,
 }
 
 impl Entries {
@@ -191,7 +188,6 @@ impl Entries {
         let headers =
             [("Host", &*self.settings.site.host), ("Authorization", &bearer), ("Content-Type", "application/json")];
         push_request(&mut frames.bytes, "POST /v2/entries:write", &headers, body.as_bytes());
-        self.counts.insert(0, count);
         frames.close(records, String::new());
     }
 }
@@ -209,7 +205,6 @@ impl Encoder for Entries {
     }
 
     fn encode(&mut self, batch: &Batch, frames: &mut Frames) {
-        self.counts.clear();
         for (number, record) in batch.records().iter().enumerate().filter(|(_, record)| !record.hollow) {
             self.push(batch.text(record), record);
             if self.count == MOST as u64 || self.entries.len() >= FULL {
@@ -220,28 +215,23 @@ impl Encoder for Entries {
     }
 
     fn judge(&mut self, answer: &Answer) -> Verdict {
-        let count = self.counts.last().copied().unwrap_or(0);
-        let verdict = match Verdict::of(answer) {
-            Verdict::Refused(problem) => {
-                rejected(&answer.body).map_or(Verdict::Refused(problem), |lost| Verdict::Taken(lost.min(count)))
-            }
+        match Verdict::of(answer) {
+            Verdict::Refused(problem) => rejected(&answer.body)
+                .map_or(Verdict::Refused(problem), |numbers| Verdict::Taken(Rejected::These(numbers))),
             other => other,
-        };
-        if matches!(verdict, Verdict::Taken(_)) {
-            self.counts.pop();
         }
-        verdict
     }
 }
 
-/// How many entries an error rejects, each as wrong in itself; the others are written. `None`: the error is about something else.
-fn rejected(body: &[u8]) -> Option<u64> {
+/// The numbers of the entries that an error rejects, each as wrong in itself; the others are written. `None`: the error is about
+/// something else.
+fn rejected(body: &[u8]) -> Option<Vec<usize>> {
     let all: Value = serde_json::from_slice(body).ok()?;
     let details = all["error"]["details"].as_array()?;
     let mut errors = details.iter().filter_map(|detail| detail["logEntryErrors"].as_object());
     let errors = errors.next().filter(|errors| !errors.is_empty())?;
     let are_wrong = errors.values().all(|error| error["code"].as_u64() == Some(INVALID_ARGUMENT));
-    are_wrong.then_some(errors.len() as u64)
+    are_wrong.then(|| errors.keys().filter_map(|number| number.parse().ok()).collect())
 }
 
 #[cfg(test)]
@@ -272,7 +262,7 @@ mod tests {
                 json!([{ "@type": "type.googleapis.com/google.rpc.DebugInfo" }, { "logEntryErrors": errors }]);
             rejected(json!({ "error": { "code": 400, "details": details } }).to_string().as_bytes())
         };
-        assert_eq!(of(json!({ "0": { "code": 3 }, "7": { "code": 3 } })), Some(2));
+        assert_eq!(of(json!({ "0": { "code": 3 }, "7": { "code": 3 } })), Some(vec![0, 7]));
         assert_eq!(of(json!({ "0": { "code": 3 }, "7": { "code": 7 } })), None);
         assert_eq!(of(json!({})), None);
         assert_eq!(rejected(b"{\"error\":{\"code\":403}}"), None);

@@ -1,7 +1,7 @@
 //! otlp: log records for OpenTelemetry's receivers, by HTTP with Protocol Buffers.
 
 use super::protobuf::{Value, fields, push_bytes, push_fixed, push_number};
-use super::{Destination, Encoder, Frames, Manner, TlsFiles, Verdict, pack, parts_of_line};
+use super::{Destination, Encoder, Frames, Manner, Rejected, TlsFiles, Verdict, pack, parts_of_line};
 use crate::http::{Answer, Site, percent_decoded, push_request};
 use crate::options::{Error, Options, flag, refused, text, unknown};
 use crate::plan::Facts;
@@ -219,7 +219,7 @@ impl Encoder for Records {
     fn judge(&mut self, answer: &Answer) -> Verdict {
         match Verdict::of(answer) {
             // The specification forbids to send those again that the receiver rejects.
-            Verdict::Taken(_) => Verdict::Taken(rejected(&answer.body)),
+            Verdict::Taken(_) => Verdict::Taken(Rejected::Some(rejected(&answer.body))),
             other => other,
         }
     }
@@ -282,9 +282,9 @@ mod tests {
         push_bytes(&mut partial, 2, b"why");
         push_bytes(&mut body, 1, &partial);
         let mut records = parse(&Options::new()).unwrap().encoder(&Facts::default());
-        assert_eq!(records.judge(&answer(200, &body)), Verdict::Taken(3));
-        assert_eq!(records.judge(&answer(200, b"")), Verdict::Taken(0));
-        assert_eq!(records.judge(&answer(200, b"{}")), Verdict::Taken(0));
+        assert_eq!(records.judge(&answer(200, &body)), Verdict::Taken(Rejected::Some(3)));
+        assert_eq!(records.judge(&answer(200, b"")), Verdict::Taken(Rejected::NONE));
+        assert_eq!(records.judge(&answer(200, b"{}")), Verdict::Taken(Rejected::NONE));
         let refused = |status| Verdict::Refused(Problem::Failed(Fault::Status, status));
         assert_eq!(records.judge(&answer(503, &body)), refused(503));
         assert_eq!(records.judge(&answer(400, b"")), refused(400));
