@@ -27,9 +27,9 @@ use std::time::Duration;
 const PASSED: [&str; 8] =
     ["TZ", "TZDIR", "HOME", "SSL_CERT_FILE", "SSL_CERT_DIR", "LOCALDOMAIN", "RES_OPTIONS", "HOSTALIASES"];
 const PASSED_KINDS: [&str; 2] = ["AWS_", "GOOGLE_"];
-/// The lock of a program that was told to end is tried so often, and waited for so long between two tries.
-const TRIES: u32 = 20;
-const TRY: Duration = Duration::from_millis(5);
+/// The lock of a program that was told to end, and has ended, is tried so often, and waited for so long between two tries.
+const TRIES: u32 = 100;
+const TRY: Duration = Duration::from_millis(10);
 /// A monitor has room for so many words of the program's line and environment.
 const MOST_WORDS: usize = 510;
 /// The program's name: the first word of its command line.
@@ -154,12 +154,12 @@ impl Parts {
     }
 
     /// Whether this program got the lock. A monitor holds the lock while it reads that the program was told to end, and nobody would
-    /// start another one then: so the lock of such a program is waited for shortly.
+    /// start another one then: so the lock is waited for shortly where that program has ended.
     fn try_lock(&self, lock: &File) -> Result<bool> {
         for _ in 0..TRIES {
             match lock.try_lock() {
                 Ok(()) => return Ok(true),
-                Err(TryLockError::WouldBlock) if Holder::read(lock).is_some_and(|holder| holder.is_told) => {
+                Err(TryLockError::WouldBlock) if Holder::read(lock).is_some_and(|holder| self.is_past(&holder)) => {
                     std::thread::sleep(TRY);
                 }
                 Err(TryLockError::WouldBlock) => return Ok(false),
@@ -169,6 +169,11 @@ impl Parts {
             }
         }
         Ok(false)
+    }
+
+    /// Whether a program was told to end, and has ended.
+    fn is_past(&self, holder: &Holder) -> bool {
+        holder.is_told && guard::processes(holder, self.places.root()).is_empty()
     }
 
     /// Leaves the program and its words in the run directory: monitors start the program again if it is killed, when no program has

@@ -446,6 +446,29 @@ fn an_open_root_starts_a_killed_pair_again_and_leaves_one_that_was_told_to_end()
 }
 
 #[test]
+fn a_start_waits_for_a_monitor_that_looks_whether_a_program_was_told_to_end() {
+    let (root, _ended) = root_with_program();
+    let first = root.create("first", body(&["sleep", "1000"], syslog(9)));
+    root.start(&first);
+    let pair = await_pair(&root.dir, None);
+    wait_for("the worker's number in the lock's file", || holder(&root.dir)["Worker"] == pair.worker);
+    kill(pair.keeper, libc::SIGTERM);
+    wait_for("the end of both", || processes(&root.dir).is_empty());
+    assert_eq!(holder(&root.dir)["IsTold"], true);
+    // The test holds the lock in the place of a monitor.
+    let lock = OpenOptions::new().write(true).open(root.dir.join("run/ship.lock")).expect("the lock's file");
+    lock.lock().expect("the lock");
+    let second = root.create("second", body(&["sleep", "1000"], syslog(9)));
+    std::thread::scope(|scope| {
+        let start = scope.spawn(|| root.start(&second));
+        wait_for("the second container", || root.status(&second) == "running");
+        drop(lock);
+        start.join().expect("the start");
+    });
+    await_pair(&root.dir, None);
+}
+
+#[test]
 fn a_program_of_an_earlier_version_gives_way() {
     let ((root, _ended), mut receiver) = (root_with_program(), Receiver::new());
     receiver.rsyslog();
