@@ -38,8 +38,8 @@ struct Temporary {
 }
 
 /// A server that has keys, as the options and the environment name it.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Server {
+#[derive(Clone)]
+enum Server {
     /// An URL, and the value of the header `Authorization`.
     Container(String, Option<String>),
     Instance(String),
@@ -57,12 +57,14 @@ struct Asked {
     next: Option<Instant>,
 }
 
-static SERVERS: Mutex<BTreeMap<Server, Asked>> = Mutex::new(BTreeMap::new());
+/// By their URLs.
+static SERVERS: Mutex<BTreeMap<String, Asked>> = Mutex::new(BTreeMap::new());
 
 /// Where keys came from, for [`distrust`].
 pub(crate) struct Found {
     pub(crate) keys: Credentials,
-    pub(crate) server: Option<Server>,
+    /// Its URL. `None`: the keys are this machine's own.
+    pub(crate) server: Option<String>,
 }
 
 /// The keys of a file or of a server near this machine, if the options name one; else those of this machine's own variables and files,
@@ -74,11 +76,11 @@ pub(crate) fn credentials(file: Option<&Path>, path: Option<&str>, stop: Borrowe
     }
     let server = Server::find(path)?;
     let keys = find(&server, stop)?;
-    Some(Found { keys, server: Some(server) })
+    Some(Found { keys, server: Some(server.url().to_owned()) })
 }
 
 /// A service refused the keys of a server: they are asked for again, unless they are new.
-pub(crate) fn distrust(server: &Server) {
+pub(crate) fn distrust(server: &str) {
     if let Some(asked) = servers().get_mut(server)
         && asked.since.is_some_and(|since| since.elapsed() > AGAIN)
     {
@@ -86,7 +88,7 @@ pub(crate) fn distrust(server: &Server) {
     }
 }
 
-fn servers() -> MutexGuard<'static, BTreeMap<Server, Asked>> {
+fn servers() -> MutexGuard<'static, BTreeMap<String, Asked>> {
     SERVERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -94,7 +96,7 @@ fn servers() -> MutexGuard<'static, BTreeMap<Server, Asked>> {
 fn find(server: &Server, stop: BorrowedFd<'_>) -> Option<Credentials> {
     let now = now_ns();
     let mut all = servers();
-    let asked = all.entry(server.clone()).or_default();
+    let asked = all.entry(server.url().to_owned()).or_default();
     let is_fresh = asked.kept.as_ref().is_some_and(|kept| now < kept.until.saturating_sub(EARLY));
     let is_due = asked.next.is_none_or(|next| next <= Instant::now());
     if !is_fresh && !asked.is_asked && is_due {
@@ -115,7 +117,7 @@ fn ask_aside(server: Server, stop: BorrowedFd<'_>) -> io::Result<()> {
         let is_stopped = matches!(answer, Err(Problem::Stopped));
         let new = answer.ok().flatten();
         let mut all = servers();
-        let asked = all.entry(server).or_default();
+        let asked = all.entry(server.url().to_owned()).or_default();
         asked.is_asked = false;
         // Another delivery of this program may go on.
         let pause = if new.is_some() { OFTEN } else { AGAIN };
@@ -130,6 +132,12 @@ fn ask_aside(server: Server, stop: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 impl Server {
+    fn url(&self) -> &str {
+        match self {
+            Server::Container(url, _) | Server::Instance(url) => url,
+        }
+    }
+
     fn find(path: Option<&str>) -> Option<Server> {
         let word = |key: &str| std::env::var(key).ok().filter(|word| !word.is_empty());
         if let Some(path) = path {

@@ -4,7 +4,7 @@ use super::{Destination, Encoder, Frames, Manner, Rejected, TlsFiles, Verdict, p
 use crate::aws::{Credentials, Service};
 use crate::cursor::Fault;
 use crate::http::{Answer, Site};
-use crate::metadata::{self, Server};
+use crate::metadata;
 use crate::net::Problem;
 use crate::options::{Error, Options, refused, text, unknown};
 use crate::plan::Facts;
@@ -188,8 +188,8 @@ pub struct Puts {
     settings: Settings,
     stream: String,
     keys: Option<Credentials>,
-    /// The server near this machine from which the keys came.
-    server: Option<Server>,
+    /// The URL of the server near this machine from which the keys came.
+    server: Option<String>,
     /// Milliseconds, JSON, and number of the events of the next put.
     events: Vec<(i64, String, usize)>,
     bytes: usize,
@@ -313,7 +313,7 @@ impl Encoder for Puts {
             Step::Group if is_there => self.make(Step::Stream),
             _ => {
                 let are_refused = matches!(answer.status, 401 | 403) || REFUSES_KEYS.contains(&kind);
-                if let Some(server) = self.server.as_ref().filter(|_| are_refused) {
+                if let Some(server) = self.server.as_deref().filter(|_| are_refused) {
                     metadata::distrust(server);
                 }
                 Verdict::Refused(Problem::Failed(Fault::Status, i32::from(answer.status)))
