@@ -63,7 +63,7 @@ static SERVERS: Mutex<BTreeMap<String, Asked>> = Mutex::new(BTreeMap::new());
 /// Where keys came from, for [`distrust`].
 pub(crate) struct Found {
     pub(crate) keys: Credentials,
-    /// Its URL. `None`: the keys are this machine's own.
+    /// The server's URL. `None`: the keys are this machine's own.
     pub(crate) server: Option<String>,
 }
 
