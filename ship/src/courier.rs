@@ -319,6 +319,8 @@ impl Courier {
         self.flying.clear();
         self.held.clear();
         self.link = None;
+        // A receiver that is not there costs no memory.
+        self.frames = Frames::default();
         for source in self.sources.values_mut() {
             source.fail(fault, errno);
         }

@@ -207,6 +207,11 @@ impl Spool {
         self.joins = most;
     }
 
+    /// Gives up the memory of reads: a log that waits for its receiver has none.
+    pub fn rest(&mut self) {
+        (self.open, self.window) = (None, Vec::new());
+    }
+
     /// Whether the last read found a line whose end is not there yet, and nothing before it.
     pub fn waits(&self) -> bool {
         self.waits

@@ -239,6 +239,7 @@ impl Source {
     pub(super) fn fail(&mut self, fault: Fault, errno: i32) {
         self.reading = self.done;
         self.is_ready = true;
+        self.spool.rest();
         let now = self.file.now;
         let _ = self.file.set(with_fault(now, fault, errno));
     }
@@ -247,6 +248,7 @@ impl Source {
     pub(super) fn hold(&mut self, fault: Fault, errno: i32) {
         self.held = Some(Instant::now() + self.pause.take());
         self.is_ready = true;
+        self.spool.rest();
         let now = self.file.now;
         let _ = self.file.set(with_fault(now, fault, errno));
     }
