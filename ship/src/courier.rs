@@ -241,7 +241,7 @@ impl Courier {
             let Some(source) = self.sources.get_mut(&at) else { return Ok(()) };
             let rejected =
                 source.ask(&mut self.link, (&self.to, &self.proxies), &self.frames.bytes[from..frame.end], stop)?;
-            lost += rejected.pieces(turn.pieces(number, &self.frames));
+            lost += rejected.pieces(|| turn.pieces(number, &self.frames));
             source.deliver_but(place, lost);
             self.pause = Pause::FIRST;
             from = frame.end;

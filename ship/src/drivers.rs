@@ -264,10 +264,16 @@ impl Rejected {
 
     /// How many records of the log they are, for a request whose records are joined from so many each. Where the receiver does not say
     /// which ones they are, the longest count: a line that is lost never counts as delivered.
-    pub(crate) fn pieces(&self, mut of_each: Vec<u64>) -> u64 {
+    pub(crate) fn pieces(&self, of_each: impl FnOnce() -> Vec<u64>) -> u64 {
         match self {
-            Rejected::These(numbers) => numbers.iter().filter_map(|number| of_each.get(*number)).sum(),
+            Rejected::Some(0) => 0,
+            Rejected::These(numbers) if numbers.is_empty() => 0,
+            Rejected::These(numbers) => {
+                let of_each = of_each();
+                numbers.iter().filter_map(|number| of_each.get(*number)).sum()
+            }
             Rejected::Some(count) => {
+                let mut of_each = of_each();
                 of_each.sort_unstable_by(|one, other| other.cmp(one));
                 of_each.iter().take(usize::try_from(*count).unwrap_or(usize::MAX)).sum()
             }

@@ -48,7 +48,7 @@ impl Waits {
     }
 
     /// The last run of a container that the container's record tells of; also of a container that was removed, as long as no other one
-    /// has its slot. `None`: there is no record, or the container did not run.
+    /// has its slot. The answer is `None` if no record is left, or if the container did not run.
     pub(crate) fn recorded_run(&self, found: &Snapshot) -> Option<Run> {
         self.register.states.now(found.row.slot, &found.row.id).ok().as_ref().and_then(Run::of)
     }
@@ -201,7 +201,7 @@ impl Waits {
                 return Ok(now.state.exit_code);
             }
             if Instant::now() > until {
-                return Err(self.monitors.out_of_reach(found));
+                return Err(self.unrecorded(found));
             }
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -126,7 +126,6 @@ impl Ending {
         if let Some(control) = &*self.awaited.lock() {
             return Ok(Look::Awaited(Arc::clone(control)));
         }
-        let told = || all.waits.first_end(&self.beginning, &self.found);
         let now = match all.finder.find(&self.found.row.id) {
             Ok(now) => now,
             Err(error) if error.kind() == ErrorKind::NotFound => return self.of_gone(all, error),
@@ -137,14 +136,14 @@ impl Ending {
             Some(begun) => *begun,
             // The state was read first: if the run that it has is another one, the journal has the end of the session's. A start that
             // failed has an end, too.
-            None => match told()? {
+            None => match self.told(all)? {
                 Some(code) => return Ok(Look::Over(code)),
                 None if started == self.beginning.started_ns => return Ok(Look::NotBegun),
                 None => *self.begun.get_or_init(|| started),
             },
         };
         if started != begun {
-            return told()?.map(Look::Over).ok_or_else(|| all.waits.untold());
+            return self.told(all)?.map(Look::Over).ok_or_else(|| all.waits.untold());
         }
         if now.now.run_is_over() {
             return Ok(Look::Over(now.now.state.exit_code));
@@ -153,10 +152,15 @@ impl Ending {
         Ok(Look::Awaited(Arc::clone(self.awaited.lock().get_or_insert_with(|| Arc::new(control)))))
     }
 
+    /// The exit code of the session's run, if the journal has its end.
+    fn told(&self, all: &Containers) -> Result<Option<i32>> {
+        all.waits.first_end(&self.beginning, &self.found)
+    }
+
     /// The end of a container that was removed meanwhile: `error` tells so.
     fn of_gone(&self, all: &Containers, error: Error) -> Result<Look> {
         let (slot, id) = (self.found.row.slot, &self.found.row.id);
-        match all.waits.first_end(&self.beginning, &self.found) {
+        match self.told(all) {
             Ok(Some(code)) => Ok(Look::Over(code)),
             Ok(None) => all.waits.code_of_gone(slot, id).map(Look::Over).ok_or(error),
             // The record stays until another container gets the slot.

@@ -67,10 +67,7 @@ impl Catalog {
     /// Works too for an image that was removed by force while a container still needs it, and for none: it has no
     /// layers.
     pub(crate) fn rootfs(&self, image_id: &str) -> Result<Vec<PathBuf>> {
-        match image_id {
-            "" => Ok(Vec::new()),
-            _ => self.db.read(|tx| self.rootfs_in(tx, image_id)),
-        }
+        self.db.read(|tx| self.rootfs_in(tx, image_id))
     }
 
     /// As [`Catalog::rootfs`], within a transaction.

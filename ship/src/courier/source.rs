@@ -328,7 +328,7 @@ mod tests {
             let mut source = Source::open(entry.clone(), &plan, &driver).unwrap();
             let mut frames = Frames::default();
             let turn = source.next(&mut frames, stop.as_fd()).unwrap().unwrap();
-            source.deliver_but(turn.end(&frames), rejected.pieces(turn.pieces(0, &frames)));
+            source.deliver_but(turn.end(&frames), rejected.pieces(|| turn.pieces(0, &frames)));
             let cursor = cursor::read(&entry.cursor_path()).unwrap().unwrap();
             assert_eq!((cursor.delivered, cursor.lost), counts, "{rejected:?}");
             assert_eq!(cursor.position.ordinal, 5);

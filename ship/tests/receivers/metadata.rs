@@ -59,6 +59,19 @@ fn port_of(variable: &str) -> u16 {
     url.rsplit(':').next().and_then(|rest| rest.split('/').next()?.parse().ok()).expect("a port")
 }
 
+/// A world with the service.
+fn begin() -> (World, Moto, Program) {
+    let world = World::new();
+    let moto = Moto::new(&world);
+    let running = moto.start();
+    (world, moto, running)
+}
+
+/// The failure of a log's delivery, if there is one.
+fn error(log: &Log) -> String {
+    log.status().map(|status| status.cursor.error()).unwrap_or_default()
+}
+
 /// A log whose keys the options do not name.
 fn log(world: &World, moto: &Moto, name: &str) -> Log {
     let endpoint = format!("http://127.0.0.1:{}", moto.port);
@@ -78,9 +91,7 @@ fn keys_of_an_instance_are_used_and_renewed_before_their_end() {
     if !is_inside(test, &[(url, format!("http://127.0.0.1:{}", free_port()))]) {
         return;
     }
-    let mut world = World::new();
-    let moto = Moto::new(&world);
-    let _running = moto.start();
+    let (mut world, moto, _running) = begin();
     let [id, secret] = keys(&moto.keys);
     let port = port_of(url);
     let config = world.dir.join("metadata.json");
@@ -100,7 +111,6 @@ fn keys_of_an_instance_are_used_and_renewed_before_their_end() {
     let mut log = log(&world, &moto, "a");
     world.ship();
     log.write(100);
-    let error = |log: &Log| log.status().map(|status| status.cursor.error()).unwrap_or_default();
     wait_for("the refusal", || error(&log) == "the receiver refused the lines with the status 403");
     drop(running);
     let running = serve(&secret, &after(Duration::from_secs(3600)));
@@ -136,9 +146,7 @@ fn keys_of_a_container_are_asked_for_with_the_token_of_its_file() {
     }
     let token = std::env::var(file.0).expect("the file");
     std::fs::write(&token, "secret token\n").expect("write");
-    let mut world = World::new();
-    let moto = Moto::new(&world);
-    let _running = moto.start();
+    let (mut world, moto, _running) = begin();
     let [id, secret] = keys(&moto.keys);
     let (document, heads) = (Arc::new(Mutex::new("{}".to_owned())), Arc::new(Mutex::new(Vec::new())));
     let listener = TcpListener::bind(("127.0.0.1", port_of(url))).expect("the port");
@@ -147,7 +155,6 @@ fn keys_of_a_container_are_asked_for_with_the_token_of_its_file() {
     let mut log = log(&world, &moto, "a");
     world.ship();
     log.write(100);
-    let error = |log: &Log| log.status().map(|status| status.cursor.error()).unwrap_or_default();
     wait_for("the failure", || error(&log) == "there are no credentials for the receiver");
     let until = after(Duration::from_secs(3600));
     *document.lock().expect("a lock") =
@@ -175,9 +182,7 @@ fn keys_that_the_service_refuses_are_asked_for_again() {
     if !is_inside(test, &[(url, format!("http://127.0.0.1:{}/keys", free_port()))]) {
         return;
     }
-    let mut world = World::new();
-    let moto = Moto::new(&world);
-    let _running = moto.start();
+    let (mut world, moto, _running) = begin();
     let [id, secret] = keys(&moto.keys);
     let until = after(Duration::from_secs(3600));
     let document =
@@ -189,7 +194,6 @@ fn keys_that_the_service_refuses_are_asked_for_again() {
     let mut log = log(&world, &moto, "a");
     world.ship();
     log.write(100);
-    let error = |log: &Log| log.status().map(|status| status.cursor.error()).unwrap_or_default();
     wait_for("the refusal", || error(&log) == "the receiver refused the lines with the status 403");
     // The keys so far would be good for an hour.
     *served.lock().expect("a lock") = document(&secret);
@@ -203,9 +207,7 @@ fn a_server_of_keys_that_does_not_answer_holds_up_no_other_log() {
     if !is_inside(test, &[(url, format!("http://127.0.0.1:{}/keys", free_port()))]) {
         return;
     }
-    let mut world = World::new();
-    let moto = Moto::new(&world);
-    let _running = moto.start();
+    let (mut world, moto, _running) = begin();
     let listener = TcpListener::bind(("127.0.0.1", port_of(url))).expect("the port");
     let mut waits = log(&world, &moto, "a");
     let mut goes = moto.container(&world, "b", moto.port, &[]);
@@ -220,8 +222,5 @@ fn a_server_of_keys_that_does_not_answer_holds_up_no_other_log() {
     let rest =
         std::iter::repeat_with(|| (&asked).read(&mut byte)).find(|got| !matches!(got, Ok(length) if *length > 0));
     assert!(matches!(rest, Some(Err(error)) if error.kind() == ErrorKind::WouldBlock), "the request was given up");
-    assert_eq!(
-        waits.status().map(|status| status.cursor.error()).as_deref(),
-        Some("there are no credentials for the receiver")
-    );
+    assert_eq!(error(&waits), "there are no credentials for the receiver");
 }
