@@ -491,6 +491,7 @@ const WIRE: &[(&str, &str)] = &[
     ("src/container/planner.rs", "makes the plan"),
     ("src/container/failure.rs", "explains the details of a failed step"),
     ("src/container/attach.rs", "hands streams to a start in the packets of monitors"),
+    ("src/container/shipping.rs", "leaves the words of a program to monitors"),
     ("src/container/exec_records.rs", "reads the state of an exec that its monitor writes"),
     ("src/container/health.rs", "reads the results of health checks that a monitor writes"),
     ("src/event/journal.rs", "knows where the journal of events begins, to which monitors append"),

@@ -17,8 +17,8 @@ const LOCK: i32 = 3;
 const PROGRAM: i32 = 4;
 /// Descriptors that move to those numbers come from here and above.
 const ABOVE: i32 = 5;
-/// Words of the command line and the environment, with a null behind each of both.
-const WORDS: usize = 512;
+/// Words of the command line and the environment, with a null behind each of both; one place stays free.
+const WORDS: usize = SHIP_WORDS_MOST + 3;
 
 /// When the program is looked for next.
 pub struct Shipping {

@@ -135,6 +135,8 @@ pub const SHIP_LOCK: &[u8] = b"../../ship.lock\0";
 pub const SHIP_PROGRAM: &[u8] = b"../../ship.program\0";
 /// See [`SHIP_LOCK`].
 pub const SHIP_WORDS: &[u8] = b"../../ship.words\0";
+/// A monitor has room for so many of these words.
+pub const SHIP_WORDS_MOST: usize = 509;
 
 /// A mount with nothing special.
 pub const SPECIAL_NONE: u32 = 0;

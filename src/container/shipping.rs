@@ -10,6 +10,7 @@ use crate::notes::{LogLevel, note};
 use crate::options::{Options, ShipLogs};
 use crate::parts::Part;
 use crate::plugin::MANAGED;
+use coracle_monitor::wire::SHIP_WORDS_MOST;
 use coracle_ship::Proxies;
 use coracle_ship::holder::Holder;
 use guard::Guard;
@@ -30,8 +31,6 @@ const PASSED_KINDS: [&str; 2] = ["AWS_", "GOOGLE_"];
 /// The lock of a program that was told to end, and has ended, is tried so often, and waited for so long between two tries.
 const TRIES: u32 = 100;
 const TRY: Duration = Duration::from_millis(10);
-/// A monitor has room for so many words of the program's line and environment.
-const MOST_WORDS: usize = 510;
 /// The program's name: the first word of its command line.
 const NAME: &str = "coracle-shipper";
 
@@ -179,8 +178,8 @@ impl Parts {
     /// Leaves the program and its words in the run directory: monitors start the program again if it is killed, when no program has
     /// the root open.
     fn leave_for_monitors(&self, program: &[u8], words: &Words) -> Result<()> {
-        if words.line.len() + words.environment.len() > MOST_WORDS {
-            let text = format!("its environment has more than {MOST_WORDS} words with AWS_ and GOOGLE_");
+        if words.line.len() + words.environment.len() > SHIP_WORDS_MOST {
+            let text = format!("its environment has more than {SHIP_WORDS_MOST} words with AWS_ and GOOGLE_");
             return Err(Error::invalid(text));
         }
         let mut text = u32::try_from(words.line.len()).unwrap_or(0).to_le_bytes().to_vec();
