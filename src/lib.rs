@@ -44,6 +44,7 @@ mod plugin;
 #[cfg(feature = "registry")]
 mod registry;
 mod store;
+mod swarm;
 mod time;
 #[cfg(feature = "registry")]
 mod tls;
@@ -72,3 +73,4 @@ pub use log::{Channel, LogFormat, LogLine, LogStream, LogView};
 pub use notes::{LogLevel, LogNote, LogSink, set_log};
 pub use op::{Beat, Op};
 pub use plugin::Authorization;
+pub use swarm::{SwarmAnswer, SwarmRequest};

@@ -88,6 +88,9 @@ pub struct Options {
     /// The containers that are created through this engine end when its last handle is dropped or its program ends, however it
     /// ends, unless they name another lease ([`crate::Engine::lease`]). The next open removes them. Default false.
     pub ephemeral: bool,
+    /// The file of the program `coracle-swarm`. The library starts the program when a client begins or joins a swarm, and when the
+    /// root is in one. Default: none; swarm mode then needs a program that was started otherwise.
+    pub swarm_program: Option<PathBuf>,
     /// Only for tests: seconds that a process may take from its appearance in a container to its program; default 10.
     #[cfg(feature = "attacks")]
     #[doc(hidden)]
@@ -210,6 +213,7 @@ impl Options {
             large_windows: false,
             restart_containers: false,
             ephemeral: false,
+            swarm_program: None,
             #[cfg(feature = "attacks")]
             entry_limit_s: None,
         }
@@ -256,7 +260,7 @@ const MAPS_LAYERS: (u32, u32) = (5, 19);
 const MAPS_TMPFS: (u32, u32) = (6, 3);
 
 impl UsernsRemap {
-    /// Reads `FIRST:COUNT`, or a user and group (`USER[:GROUP]`, by names) whose ranges are in `/etc/subuid` and
+    /// Reads `FIRST:COUNT`, `UID:GID:COUNT`, or a user and group (`USER[:GROUP]`, by names) whose ranges are in `/etc/subuid` and
     /// `/etc/subgid`; `default` is the user `dockremap`.
     ///
     /// # Errors
@@ -265,6 +269,11 @@ impl UsernsRemap {
     pub fn parse(text: &str) -> Result<UsernsRemap> {
         let wrong = |why: &str| Error::invalid(format!("userns-remap: {text:?}: {why}"));
         let (user, group) = text.split_once(':').unwrap_or((text, text));
+        let numbers: Vec<Option<u32>> = text.split(':').map(|word| word.parse().ok()).collect();
+        if let [Some(uid), Some(gid), Some(count)] = numbers[..] {
+            let remap = UsernsRemap { uid, gid, count };
+            return remap.fits().map_err(wrong).map(|()| remap);
+        }
         let remap = match (user.parse::<u32>(), group.parse::<u32>()) {
             (Ok(first), Ok(count)) if text.contains(':') => UsernsRemap { uid: first, gid: first, count },
             _ => {
@@ -380,9 +389,11 @@ mod tests {
     fn ranges_by_number() {
         let remap = UsernsRemap { uid: 100_000, gid: 100_000, count: 65_536 };
         assert_eq!(UsernsRemap::parse("100000:65536").unwrap(), remap);
+        assert_eq!(UsernsRemap::parse("100000:200000:65536").unwrap(), UsernsRemap { gid: 200_000, ..remap });
         for (bad, why) in [
             ("100000:5", "at least 65535"),
             ("0:65536", "must not begin"),
+            ("100000:0:65536", "must not begin"),
             ("4294967295:65536", "beyond the last id"),
             ("no-such-user-here", "/etc/subuid"),
             ("", "/etc/subuid"),

@@ -44,6 +44,7 @@ const ROWS: &[(&str, u8)] = &[
     ("launch", 4),
     ("volume", 4),
     ("network", 4),
+    ("swarm", 4),
     ("buildfile", 3),
     ("container", 5),
     ("build", 6),

@@ -186,7 +186,7 @@ const ABSENT: &[(&str, &str)] = &[
     ("swarm", SWARM),
     ("trust", "signatures of images are not checked"),
 ];
-const SWARM: &str = "coracle has no swarm mode";
+const SWARM: &str = "docker's command works with coracle serve --swarm-program";
 
 /// Why a word is not a command.
 pub fn absence(name: &str) -> String {

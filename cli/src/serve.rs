@@ -12,6 +12,7 @@ use coracle_http::{Address, ApiVersion, RequestLog, Router, RouterOptions, Serve
 use memory::Memory;
 use nix::sys::signal::{SigSet, Signal};
 use settings::Settings;
+use std::path::PathBuf;
 use std::time::Duration;
 
 pub const ENTRIES: &[Entry] = &[Entry { command: COMMAND, run: serve }];
@@ -73,6 +74,11 @@ const COMMAND: Command = Command {
             "an authorization plugin that each request needs the consent of; may be given again: they are asked in order",
         ),
         Flag::switch(&["log-requests"], "a line for each request, with its client, on standard error"),
+        Flag::value(
+            &["swarm-program"],
+            "FILE",
+            "the program of swarm mode (default coracle-swarm in ../libexec/coracle beside this command, if it is there)",
+        ),
         Flag::value(&["allow-host"], "NAME", "a name that requests over TCP may give as Host"),
     ],
     stops_at_first: false,
@@ -237,7 +243,15 @@ fn options(globals: &Globals, parsed: &Parsed) -> Result<Options, Failure> {
     }
     let bounds = Outbox::parse(parsed.last("outbox-max-size"), parsed.last("outbox-max-age"));
     options.outbox = bounds.map_err(|error| Failure::Usage(error.message().to_owned()))?;
+    options.swarm_program = parsed.last("swarm-program").map(Into::into).or_else(installed_swarm_program);
     options.restart_containers =
         !parsed.has("no-restart-containers") && parsed.last("restart-containers") != Some("false");
     Ok(options)
+}
+
+/// The program of swarm mode that is installed beside this command.
+fn installed_swarm_program() -> Option<PathBuf> {
+    let own = std::env::current_exe().ok()?;
+    let path = own.parent()?.parent()?.join("libexec/coracle/coracle-swarm");
+    path.exists().then_some(path)
 }

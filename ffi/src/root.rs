@@ -204,7 +204,7 @@ struct Config {
     insecure_registries: Option<Vec<String>>,
     /// Mirrors, `[registry=]address`.
     registry_mirrors: Option<Vec<String>>,
-    /// The first id of the user namespace of containers, `uid[:gid[:count]]`; absent: none.
+    /// The ids of the user namespace of containers, `FIRST:COUNT`, `UID:GID:COUNT`, or names of /etc/subuid and /etc/subgid; absent: none.
     userns_remap: Option<String>,
     /// The AppArmor profile of containers that name none.
     apparmor: Option<String>,
@@ -214,6 +214,8 @@ struct Config {
     small_memory: Option<bool>,
     /// Whether windows of up to 128 MiB of compressed streams are taken.
     large_windows: Option<bool>,
+    /// The file of the program `coracle-swarm`, which is started when the root begins or joins a swarm; absent: none.
+    swarm_program: Option<String>,
 }
 
 fn lenient(opt: *const coracle_open_options) -> Outcome<bool> {
@@ -279,6 +281,7 @@ pub(crate) fn options(root: *const c_char, opt: *const coracle_open_options) -> 
     }
     options.small_memory = config.small_memory.unwrap_or(false);
     options.large_windows = config.large_windows.unwrap_or(false);
+    options.swarm_program = config.swarm_program.map(Into::into);
     options.restart_containers = config.restart_containers.unwrap_or(options.restart_containers);
     Ok(options)
 }

@@ -146,7 +146,8 @@ pub struct coracle_open_options {
     /// "selinux-enabled" (containers have SELinux labels; refused where the kernel has no SELinux), "ip" (the host's address
     /// for published ports that name none), "relay-loopback" (ports at 127.0.0.1 are passed on by monitors, as where the kernel
     /// has no filter for bridges), "leave-docker-user" (no rule is added to DOCKER-USER, dockerd's chain for rules of other
-    /// programs), "plugin-dirs" and "cdi-spec-dirs" (strings), "labels" (strings), "insecure-registries" (strings),
+    /// programs), "plugin-dirs" and "cdi-spec-dirs" (strings), "swarm-program" (the file of the program coracle-swarm, which is started when a
+    /// request begins or joins a swarm, and when the root is in one; absent: none), "labels" (strings), "insecure-registries" (strings),
     /// "registry-mirrors" (strings, [REGISTRY=]URL), "http-proxy", "https-proxy", "no-proxy" (each: what the environment says
     /// at this call where absent), "small-memory" (pulls and loads in 16 MB), "large-windows" (takes what xz -9 and zstd --long
     /// compressed, with more memory), "restart-containers" (start, after a reboot, those whose restart policy asks for it).

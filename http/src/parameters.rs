@@ -26,7 +26,7 @@ static ROWS: &[Row] = &[
     ("POST", "/images/load", &[("platform", Platform)]),
     ("POST", "/images/create", &[("platform", PlatformOfImport)]),
     ("POST", "/build", &[("version", Only(&["1", "2"])), ("session", Refused), ("outputs", Refused)]),
-    ("GET", "/networks/{name}", &[("scope", Only(&["local"]))]),
+    ("GET", "/networks/{name}", &[("scope", Only(&["local", "swarm"]))]),
 ];
 
 /// Errors: a parameter asks for what is not here.

@@ -257,7 +257,7 @@ fn view(place: usize, found: &Snapshot, view: &network::View, query: &ListContai
         created_ns: found.row.created_ns,
         state: state_view(found),
         image_id: found.row.image_id.clone(),
-        labels: if asks("label") { found.spec.config.labels.clone() } else { StringMap::new() },
+        labels: if asks("label") || asks("is-task") { found.spec.config.labels.clone() } else { StringMap::new() },
         mounts: if asks("volume") { spec::mount_points(&found.spec) } else { Vec::new() },
         ports: if asks("publish") || asks("expose") {
             network::port_map(found, view).into()

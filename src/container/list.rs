@@ -199,8 +199,11 @@ impl<'a> Filter<'a> {
             && any("health", &|text| health(text) == Some(view.state.health))
             && any("volume", &|volume| view.mounts.iter().any(|mount| mounted(mount, volume)))
             && self.images.as_ref().is_none_or(|images| images.contains(&view.image_id))
-            // No container belongs to a swarm task.
-            && self.query.filters.get("is-task").is_none_or(|values| values.iter().all(|value| value == "false"))
+            && self
+                .query
+                .filters
+                .get("is-task")
+                .is_none_or(|values| values.iter().all(|value| (value == "true") == is_task(view)))
             && self.ports.as_ref().is_none_or(|(host, own)| {
                 let published = |port: &PortSummary, range: &PortRange| {
                     port.public_port.is_some_and(|public| range.has(public, &port.kind))
@@ -211,9 +214,8 @@ impl<'a> Filter<'a> {
                 })
             })
             && any("network", &|network| {
-                let is_meant = |(name, id): &(String, String)| {
-                    network == name || !network.is_empty() && id.starts_with(network)
-                };
+                let is_meant =
+                    |(name, id): &(String, String)| network == name || !network.is_empty() && id.starts_with(network);
                 view.networks.iter().any(is_meant)
             })
     }
@@ -234,6 +236,11 @@ impl<'a> Patterns<'a> {
         self.values.iter().any(|value| value == text)
             || self.expressions.iter().any(|expression| expression.is_match(text))
     }
+}
+
+/// Whether the container runs a task of a swarm: the swarm's program gave it a label.
+fn is_task(view: &ContainerView) -> bool {
+    view.labels.contains_key("com.docker.swarm.task")
 }
 
 fn labelled(view: &ContainerView, label: &str) -> bool {

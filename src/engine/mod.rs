@@ -22,6 +22,7 @@ mod reaper;
 mod report;
 mod session;
 mod shipper;
+mod swarm;
 mod system;
 mod volumes;
 mod wait;
@@ -49,6 +50,7 @@ use crate::model::{AttachStreams, Leftover};
 use crate::notes::{LogLevel, note_since};
 use crate::plugin::Plugins;
 use crate::store::Db;
+use crate::swarm::Swarm;
 use crate::volume::Volumes;
 use parking_lot::RwLock;
 use std::os::fd::OwnedFd;
@@ -87,6 +89,8 @@ pub(crate) struct Inner {
     pub(crate) containers: Arc<Containers>,
     pub(crate) plugins: Arc<Plugins>,
     pub(crate) managed: ManagedPlugins,
+    /// The way to the program of a root that is in a swarm.
+    pub(crate) swarm: Swarm,
     /// Dropped with the last handle, which ends the following of containers.
     reaper: reaper::Reaper,
     /// The damage that was found in the store when the root was opened.
@@ -121,12 +125,8 @@ impl Engine {
         options.registry.proxies = options.registry.proxies.or_of_environment();
         #[cfg(feature = "registry")]
         crate::tls::read_environment();
-        crate::kernel::probe::check()?;
         let release = crate::kernel::probe::release();
-        options.userns_remap.map_or(Ok(()), |remap| remap.check(release))?;
-        apparmor::check(options.apparmor.as_deref())?;
-        // Checked before anything is made; its users read it again.
-        options.selinux.then(selinux::Policy::read).transpose()?;
+        check_host(&options, release)?;
         let _standard_places = crate::kernel::fd::occupy_standard_places()?;
         let root = dirs::root(&options)?;
         crate::kernel::probe::holds_layers(&root)?;
@@ -154,6 +154,7 @@ impl Engine {
         let ship = || shipper::Shipper::start(&containers.shipping);
         let _shipper = (options.ship_logs == ShipLogs::Thread).then(ship).transpose()?;
         containers.shipping.resume();
+        let swarm = Swarm::resumed((containers.places.root(), containers.places.run()), &options);
         note_since(LogLevel::Info, "store", None, began, || format!("open {}: done", options.root.display()));
         let reaper = reaper::Reaper::new()?;
         for found in containers.finder.reap_all()? {
@@ -168,6 +169,7 @@ impl Engine {
             containers,
             plugins,
             managed,
+            swarm,
             reaper,
             damage,
             counters: metrics::Counters::default(),
@@ -190,6 +192,15 @@ impl Engine {
     pub fn damage_at_open(&self) -> &[String] {
         &self.0.damage
     }
+}
+
+/// Checks that the kernel, which has this release, has everything that the options need: before anything is made.
+fn check_host(options: &Options, release: (u32, u32)) -> Result<()> {
+    crate::kernel::probe::check()?;
+    options.userns_remap.map_or(Ok(()), |remap| remap.check(release))?;
+    apparmor::check(options.apparmor.as_deref())?;
+    // The policy's users read it again.
+    options.selinux.then(selinux::Policy::read).transpose().map(drop)
 }
 
 /// Opens the plugins of a root. Starts, if `starts`, enabled ones that do not run, and then the `wanted` containers, which ran

@@ -162,6 +162,7 @@ impl Engine {
             abilities(&limits),
             registries(&options.registry),
             unused(),
+            self.0.swarm.info().map_or_else(|| json!({}), |swarm| json!({ "Swarm": swarm })),
             self.plugins()?,
         ];
         Ok(document
@@ -258,7 +259,7 @@ fn logs() -> Vec<&'static str> {
     [&["json-file", "local"], delivering].concat()
 }
 
-/// Members that clients look for and that are empty in this engine: swarm, other runtimes.
+/// Members that clients look for and that are empty in this engine (other runtimes), or outside of a swarm.
 fn unused() -> Value {
     let never = "0001-01-01T00:00:00Z";
     json!({

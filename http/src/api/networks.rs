@@ -1,5 +1,6 @@
 //! Networks.
 
+use super::swarm;
 use crate::answer::{Call, as_object, document, empty};
 use crate::message::Response;
 use crate::schema::{self, Table};
@@ -20,7 +21,17 @@ pub(crate) fn list(call: Call) -> Result<Response> {
 }
 
 pub(crate) fn inspect(call: Call) -> Result<Response> {
-    let mut network = as_object(&call.engine().network_inspect(&call.name)?)?;
+    if call.query.text("scope") == "swarm" {
+        return swarm::network(call);
+    }
+    let found = match call.engine().network_inspect(&call.name) {
+        // The network may be one of a swarm.
+        Err(error) if error.kind() == ErrorKind::NotFound && call.query.text("scope").is_empty() => {
+            return swarm::network(call);
+        }
+        other => other?,
+    };
+    let mut network = as_object(&found)?;
     call.version.lower(Noun::Network, &mut network);
     document(200, network)
 }

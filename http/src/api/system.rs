@@ -4,8 +4,8 @@ use crate::answer::{Call, as_object, document, gone, streamed};
 use crate::json;
 use crate::message::Response;
 use crate::versions::{ApiVersion, Gate, Noun, Version};
-use coracle::Result;
 use coracle::model::{Event, EventQuery};
+use coracle::{Engine, Result};
 use serde_json::{Map, Value, json as value};
 
 pub(crate) fn ping(call: Call) -> Result<Response> {
@@ -19,9 +19,20 @@ pub(crate) fn ping(call: Call) -> Result<Response> {
         answer = answer.with("Builder-Version", "1");
     }
     if call.version.has(Gate::PingTellsSwarm) {
-        answer = answer.with("Swarm", "inactive");
+        answer = answer.with("Swarm", swarm_state(call.engine()));
     }
     Ok(answer)
+}
+
+/// The state of the membership of a swarm, as a ping tells it: `inactive`, `pending`, `error`, `active/manager`, `active/worker`.
+fn swarm_state(engine: &Engine) -> String {
+    let Some(info) = engine.swarm_info() else { return "inactive".into() };
+    let state = info["LocalNodeState"].as_str().unwrap_or("error");
+    match (state, info["ControlAvailable"].as_bool()) {
+        ("active", Some(true)) => "active/manager".into(),
+        ("active", _) => "active/worker".into(),
+        _ => state.into(),
+    }
 }
 
 pub(crate) fn version(call: Call) -> Result<Response> {

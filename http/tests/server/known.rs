@@ -159,7 +159,7 @@ fn parameters_that_are_not_here_are_named() {
         ("POST /build", "session", "s"),
         ("POST /build", "outputs", "o"),
         ("POST /build", "version", "3"),
-        ("GET /networks/x", "scope", "swarm"),
+        ("GET /networks/x", "scope", "global"),
     ] {
         let (method, path) = route.split_once(' ').unwrap();
         for (status, body) in ask(method, path, &format!("{name}={other}")) {
