@@ -10,6 +10,7 @@
 # make torture-node   Node's own tests with 10,000 lives of containers in the test of leaks
 # make torture-dotnet the same of .NET and Mono
 # make torture-java   Java's own tests with 10,000 lives of containers in the test of leaks
+# make swarm          coracle-swarm, the program of swarm mode, in target/swarm (docs/swarm.md)
 # make test-contract the suites of API 1.18 to 1.24 against a server that has no later versions (--api-max 1.24)
 # make crates         packages every crate of the workspace, without the network (the packages are not built from their archives)
 # make test-bindings  the scenarios of all bindings by each language, with the table of the functions that each one called; their own tests
@@ -43,10 +44,15 @@ FILTER ?=
 NAME ?=
 WALLS ?=
 
-.PHONY: all demo test test-one torture test-vm test-clients test-receivers test-plugins test-tools test-contract test-bindings crates torture-node packages torture-java torture-dotnet test-versions test-oci test-buildkit attacks bench guide lint install install-cli clean
+.PHONY: all swarm demo test test-one torture test-vm test-clients test-receivers test-plugins test-tools test-contract test-bindings crates torture-node packages torture-java torture-dotnet test-versions test-oci test-buildkit attacks bench guide lint install install-cli clean
 
 all:
 	$(CARGO) build --release --workspace
+
+swarm:
+	tools/setup swarm
+	$(CARGO) build --release -p coracle-ffi
+	swarm/build target/release target/swarm/coracle-swarm
 
 demo:
 	tools/setup demo
