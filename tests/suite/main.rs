@@ -95,6 +95,7 @@ mod state_table;
 mod store;
 mod store_damaged;
 mod store_disk_full;
+mod swarm;
 mod userns;
 mod versions;
 mod volume_parts;
