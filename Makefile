@@ -5,6 +5,7 @@
 # make test-vm the suite in an emulated machine with cgroup v2 and every privilege; FILTER="module:: ..."
 # make test-clients clients of other makers at busy processors: output that they lose, and 20 times their tests
 # make test-receivers the log drivers at real receivers (part of make test, too), with what they measured, each killed CORACLE_FAULTS times (50)
+# make test-swarm    swarm mode, its program killed CORACLE_FAULTS times (200)
 # make test-plugins plugins of every kind, also public ones, beside dockerd's answers, and programs killed while they change one
 # make test-tools the tools of today (docs/tools.md), each installed and run: a life, exec, logs, build, prunes
 # make torture-node   Node's own tests with 10,000 lives of containers in the test of leaks
@@ -44,7 +45,7 @@ FILTER ?=
 NAME ?=
 WALLS ?=
 
-.PHONY: all swarm demo test test-one torture test-vm test-clients test-receivers test-plugins test-tools test-contract test-bindings crates torture-node packages torture-java torture-dotnet test-versions test-oci test-buildkit attacks bench guide lint install install-cli clean
+.PHONY: all swarm demo test test-one torture test-vm test-clients test-receivers test-plugins test-swarm test-tools test-contract test-bindings crates torture-node packages torture-java torture-dotnet test-versions test-oci test-buildkit attacks bench guide lint install install-cli clean
 
 all:
 	$(CARGO) build --release --workspace
@@ -81,6 +82,11 @@ test-clients:
 test-receivers:
 	tools/setup receivers
 	CORACLE_FAULTS=$${CORACLE_FAULTS:-50} $(CARGO) test -p coracle-ship --features tls --test receivers -- --nocapture
+
+test-swarm:
+	tools/setup test
+	$(CARGO) build --workspace
+	CORACLE_FAULTS=$${CORACLE_FAULTS:-200} $(CARGO) test --test suite swarm::
 
 test-plugins:
 	tools/setup plugins

@@ -54,3 +54,36 @@ pub(super) fn written(options: &Options) -> String {
         .collect();
     Value::Object(said).to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Mirror;
+    use std::collections::BTreeSet;
+
+    /// The members of the configuration that are of one open alone.
+    const LEFT_OUT: [&str; 5] =
+        ["authorization-plugins", "outbox-max-age", "outbox-max-size", "restart-containers", "swarm-program"];
+
+    #[test]
+    fn every_member_of_the_configuration_is_passed_on_or_left_out() {
+        let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/include/schema/open-config.json");
+        let schema: Value = serde_json::from_slice(&std::fs::read(schema).unwrap()).unwrap();
+        let known: BTreeSet<String> = schema["properties"].as_object().unwrap().keys().cloned().collect();
+        let mut options = Options::new("/r");
+        options.publish_ip = Some([127, 0, 0, 1].into());
+        options.apparmor = Some("unconfined".into());
+        options.userns_remap = crate::UsernsRemap::parse("100000:200000:65536").ok();
+        options.registry.mirrors = vec![Mirror::parse("quay.io=http://m:1").unwrap()];
+        let proxy = || Some("http://p:1".to_owned());
+        options.registry.proxies = crate::model::Proxies { http: proxy(), https: proxy(), exempt: proxy() };
+        let written: Value = serde_json::from_str(&written(&options)).unwrap();
+        let written = written.as_object().unwrap();
+        let passed: BTreeSet<String> = written.keys().cloned().collect();
+        let left_out = LEFT_OUT.iter().map(|name| (*name).to_owned()).collect();
+        assert_eq!(&passed | &left_out, known);
+        assert_eq!(written["userns-remap"], "100000:200000:65536");
+        assert_eq!(written["registry-mirrors"], json!(["quay.io=http://m:1"]));
+        assert_eq!((&written["ip"], &written["durability"]), (&json!("127.0.0.1"), &json!("full")));
+    }
+}

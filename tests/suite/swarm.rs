@@ -461,6 +461,46 @@ fn a_member_whose_port_is_taken_says_so_and_comes_back() {
     wait_for("an active member", || member.get("/info")["Swarm"]["LocalNodeState"] == "active");
 }
 
+/// Kills of the program at any moment of its work: `make test-swarm` makes 200.
+#[test]
+fn kills_at_any_moment_lose_no_task() {
+    let kills: u64 = std::env::var("CORACLE_FAULTS").ok().and_then(|text| text.parse().ok()).unwrap_or(6);
+    let member = Member::new();
+    member.init();
+    let web = member.service(sleepers("web", 2));
+    member.runs("web", 2);
+    let mut random = Random(kills);
+    for round in 0..kills {
+        let replicas = 1 + random.below(5);
+        wait_for("the managers", || member.call("GET", "/services", Value::Null).0 == 200);
+        if random.below(3) > 0 {
+            let service = member.get("/services/web");
+            let mut spec = service["Spec"].clone();
+            spec["Mode"]["Replicated"]["Replicas"] = json!(replicas);
+            let path = format!("/services/{web}/update?version={}", service["Version"]["Index"]);
+            // The managers may have changed the service since.
+            let (status, answer) = member.call("POST", &path, spec);
+            assert!(status == 200 || status == 500, "{round}: {answer}");
+        }
+        std::thread::sleep(std::time::Duration::from_millis(random.below(900) as u64));
+        kill(member.process().expect("the program"), Signal::SIGKILL).expect("kill it");
+        wait_for("its end", || member.process().is_none());
+    }
+    wait_for("the managers", || member.call("GET", "/services", Value::Null).0 == 200);
+    let wanted = member.get("/services/web")["Spec"]["Mode"]["Replicated"]["Replicas"].as_u64().expect("a number");
+    wait_for("all tasks, each with its container", || {
+        let tasks = member.tasks("web", "running");
+        let mut names: Vec<String> = tasks
+            .iter()
+            .map(|task| format!("/web.{}.{}", task["Slot"], task["ID"].as_str().unwrap_or_default()))
+            .collect();
+        names.sort();
+        tasks.len() as u64 == wanted && member.running() == names
+    });
+    assert_eq!(member.call("DELETE", "/services/web", Value::Null).0, 200);
+    wait_for("no container", || member.containers().is_empty());
+}
+
 #[test]
 fn two_members_share_the_tasks() {
     let (manager, worker) = (Member::new(), Member::new());
