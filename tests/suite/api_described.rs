@@ -396,7 +396,11 @@ fn answers_have_what_their_version_describes() {
     crate::registry::push(&served.root.engine, &name).expect("push");
     let here = prepare(&served.socket, &files, Some(name));
     let found = compared(&here, &table, NEWEST);
-    let wrong = unexcused(&found, &excuses);
+    let mut wrong = unexcused(&found, &excuses);
+    if Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
+        // Version 2 of control groups does not have this: null, as with dockerd.
+        wrong.retain(|one| !one.contains(" HostConfig.OomKillDisable has another type "));
+    }
     assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
     if std::env::var_os("CORACLE_TORTURE").is_some() {
         let dockerd = Dockerd::start(&served.root.dir.join("dockerd"));

@@ -84,7 +84,11 @@ fn the_contract_is_the_same_beside_later_versions() {
     for minor in 18..=24 {
         for (method, path, body) in asked {
             let target = format!("/v1.{minor}{path}");
-            assert_eq!(answer(&all, method, &target, body), answer(&contract, method, &target, body), "{target}");
+            let both = || [&all, &contract].map(|router| answer(router, method, &target, body));
+            // A status counts seconds, and one may pass between the two.
+            let equal = |[one, other]: [_; 2]| one == other;
+            let [one, other] = if equal(both()) { continue } else { both() };
+            assert_eq!(one, other, "{target}");
         }
     }
     // And the later ones are only there where they are served.
