@@ -3,6 +3,7 @@
 use super::Places;
 use super::spec::{self, Spec};
 use crate::error::Result;
+use crate::kernel::probe::release;
 use crate::kernel::quota;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,11 +20,16 @@ impl Storage {
         let Some(size) = spec::storage_size(&spec.host_config)? else { return Ok(()) };
         let dir = self.places.dir(id);
         if !quota::has_projects(&dir)? {
-            return Err(crate::Error::unsupported(format!(
-                "StorageOpt: size needs project quotas, and the file system of {} is not mounted with them (ext4: prjquota, \
-                 xfs: pquota)",
-                self.places.root.display()
-            )));
+            let place = self.places.root.display();
+            return Err(crate::Error::unsupported(match release() < quota::SINCE {
+                true => {
+                    "StorageOpt: size needs project quotas, and their call quotactl_fd(2) needs Linux 5.14".to_owned()
+                }
+                false => format!(
+                    "StorageOpt: size needs project quotas, and the file system of {place} is not mounted with them (ext4: \
+                     prjquota, xfs: pquota)"
+                ),
+            }));
         }
         let project = free_project(&dir, id)?;
         quota::set_limit(&dir, project, size)?;

@@ -39,6 +39,9 @@ const GET_INFO: u32 = 0x80_0005;
 const PROJECT: u32 = 2;
 const BLOCK_LIMITS: u32 = 1;
 
+/// The release that has quotactl_fd(2).
+pub(crate) const SINCE: (u32, u32) = (5, 14);
+
 /// Whether the file system of a directory has project quotas, and enforces them.
 pub(crate) fn has_projects(dir: &Path) -> Result<bool> {
     let mut info = [0u64; 8];
@@ -92,7 +95,7 @@ pub(crate) fn set_limit(dir: &Path, project: u32, bytes: u64) -> Result<()> {
 }
 
 fn control(file: &File, command: u32, project: u32, argument: *mut libc::c_void) -> Result<()> {
-    // This number is the same on every architecture; Linux 5.14.
+    // This number is the same on every architecture.
     const QUOTACTL_FD: libc::c_long = 443;
     // SAFETY: the argument is the structure of the command, and lives over the call.
     let got = unsafe { libc::syscall(QUOTACTL_FD, file.as_raw_fd(), command << 8 | PROJECT, project, argument) };
