@@ -2,7 +2,8 @@
 # make test    every test, and the check that nothing was left behind (needs root)
 # make test-one NAME=lifecycle::a_container    the tests of the suite and of the attacks with that in their names (needs root)
 # make torture the long campaigns: crowds, kills, power cuts, fuzz targets (tests/torture has the variables)
-# make test-vm the suite in an emulated machine with cgroup v2 and every privilege; FILTER="module:: ..."
+# make test-vm the suite in an emulated machine with cgroup v2 and every privilege; FILTER="module:: ...", VM_KERNEL=5.10 or 6.1
+# make test-floor the suite without mount_setattr(2), as on the oldest kernel that is supported; FILTER="module:: ..."
 # make test-clients clients of other makers at busy processors: output that they lose, and 20 times their tests
 # make test-receivers the log drivers at real receivers (part of make test, too), with what they measured, each killed CORACLE_FAULTS times (50)
 # make test-swarm    swarm mode, its program killed CORACLE_FAULTS times (200)
@@ -45,7 +46,7 @@ FILTER ?=
 NAME ?=
 WALLS ?=
 
-.PHONY: all swarm demo test test-one torture test-vm test-clients test-receivers test-plugins test-swarm test-tools test-contract test-bindings crates torture-node packages torture-java torture-dotnet test-versions test-oci test-buildkit attacks bench guide lint install install-cli clean
+.PHONY: all swarm demo test test-one torture test-vm test-floor test-clients test-receivers test-plugins test-swarm test-tools test-contract test-bindings crates torture-node packages torture-java torture-dotnet test-versions test-oci test-buildkit attacks bench guide lint install install-cli clean
 
 all:
 	$(CARGO) build --release --workspace
@@ -74,6 +75,10 @@ torture:
 test-vm:
 	tools/setup vm
 	tests/vm/run $(FILTER)
+
+test-floor:
+	tools/setup test
+	tests/floor $(or $(FILTER),all)
 
 test-clients:
 	tools/setup test

@@ -1,7 +1,7 @@
 //! The options of an engine root.
 
 use crate::error::{Error, Result};
-use crate::kernel::probe::on_tmpfs;
+use crate::kernel::probe::{needs_attributes, on_tmpfs};
 use crate::kernel::switches::Switches;
 use crate::model::{RegistryOptions, StringMap, duration};
 use crate::store::Durability;
@@ -309,7 +309,7 @@ impl UsernsRemap {
     pub(crate) fn check(&self, release: (u32, u32)) -> Result<()> {
         self.fits().map_err(|why| Error::invalid(format!("userns_remap: {self:?}: {why}")))?;
         match release >= MAPS_LAYERS {
-            true => Ok(()),
+            true => needs_attributes().map_err(|error| error.context("userns_remap")),
             false => {
                 Err(Error::unsupported("userns_remap needs Linux 5.19: older ones cannot map the owners of images"))
             }

@@ -9,6 +9,7 @@
 //! gives up the rights, and makes the process that the others see as its last step ([`program`]).
 
 mod arrival;
+mod attributes;
 mod covers;
 mod mounts;
 mod program;
@@ -20,6 +21,7 @@ mod tree;
 pub use covers::new_empty;
 
 use arrival::Arrival;
+use attributes::Way;
 use covers::Covers;
 use mounts::Mounts;
 use program::Program;
@@ -106,6 +108,7 @@ pub const WORKER_CONFINED: [u8; 4] = u32::MAX.to_ne_bytes();
 /// The parts of a child, each with its own steps.
 struct Child<'a> {
     launch: &'a Launch<'a>,
+    way: Way,
     arrival: Arrival,
     tree: Tree,
     mounts: Mounts<'a>,
@@ -118,6 +121,7 @@ struct Child<'a> {
 pub fn run(launch: &Launch) -> ! {
     let mut child = Child {
         launch,
+        way: Way::of(launch.plan),
         arrival: Arrival::new(launch),
         tree: Tree::NONE,
         mounts: Mounts::new(launch),
@@ -173,11 +177,11 @@ impl<'a> Child<'a> {
             Bind(op) => self.mounts.bind(op, None, &self.tree),
             Node(op) => self.tree.node(op),
             Symlink(op) => self.tree.symlink(op),
-            Mask(op) => self.covers.mask(&self.tree, op.path.cstr(), self.mounts.label),
-            Readonly(op) => covers::read_only(&self.tree, op.path.cstr()),
-            Attr(op) => self.tree.attributes(op),
+            Mask(op) => self.covers.mask(self.way, &self.tree, op.path.cstr(), self.mounts.label),
+            Readonly(op) => self.mounts.read_only(op.path.cstr(), &self.tree),
+            Attr(op) => self.tree.attributes(self.way, op),
             Sysctl(op) => settings::sysctl(op, self.mounts.procfs()?),
-            Pivot(op) => self.tree.pivot(op),
+            Pivot(op) => self.tree.pivot(self.way, op),
             Rlimit(op) => self.program.limit(op),
             OomScore(op) => settings::oom_score(op),
             Keyring(_) => settings::keyring(),

@@ -23,7 +23,7 @@
 //!   log that holds nobody up: `ring`), `dns` and `names`
 //!   (`question`, `framed`, `servers`, `addresses`), `relay` (`passage`), (`open_set`);
 //! - children: `child` (the plan, between clone and exec; `paths`, `devices`, `search`, `fault`), `reports` (`report`),
-//!   (`permits`: whether a seccomp filter allows a call), `foreign_proc` (a procfs of a foreign PID namespace),
+//!   (`permits`: whether a seccomp filter allows a call; `remount`: attributes of mounts on older kernels), `foreign_proc` (a procfs of a foreign PID namespace),
 //!   `overlay`, `net`, `user` (passwd and group: `users`, `group_list`), `privileges` (what a process gives up),
 //!   `rights` (the launcher's capabilities), `private` (memory that others may not see);
 //! - below all of them: `fd` (descriptors that close), `failure`, `by_kind` (operations by kind), `in_force` (a plan
@@ -128,6 +128,8 @@ mod progress;
 mod question;
 mod record;
 mod relay;
+#[path = "../src/remount.rs"]
+mod remount;
 #[path = "../src/report.rs"]
 mod report;
 mod reports;

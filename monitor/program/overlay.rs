@@ -74,7 +74,7 @@ fn set(fs: i32, key: &[u8], dir: i32) -> Result<()> {
     sys::fsconfig(fs, key, by_descriptor(dir, &mut [0; 40]))
 }
 
-fn by_descriptor(dir: i32, buffer: &mut [u8; 40]) -> &[u8] {
+pub fn by_descriptor(dir: i32, buffer: &mut [u8; 40]) -> &[u8] {
     let mut text = Writer::new(buffer);
     text.bytes(b"/proc/self/fd/").number(i64::from(dir)).bytes(b"\0");
     text.done()

@@ -345,7 +345,9 @@ struct Statx {
     times: [Time; 4],
     rdev_major: u32,
     rdev_minor: u32,
-    rest: [u64; 16],
+    device: [u32; 2],
+    mount: u64,
+    rest: [u64; 14],
 }
 
 /// statx of a descriptor (any kind, `O_PATH` too).
@@ -356,6 +358,16 @@ pub fn fstat(fd: i32) -> Result<Stat> {
     let Statx { mode, ino, size, blocks, rdev_major, rdev_minor, times: [.., content], .. } = buffer;
     let changed = content.seconds * 1_000_000_000 + i64::from(content.nanos);
     Ok(Stat { mode: u32::from(mode), ino, size, blocks, rdev_major, rdev_minor, changed })
+}
+
+/// The number of the mount that a descriptor is on, and whether the descriptor is its root.
+pub fn mount_of(fd: i32) -> Result<(u64, bool)> {
+    const MOUNT: usize = 0x1000;
+    const IS_ROOT: u64 = 0x2000;
+    // SAFETY: Statx holds integers only.
+    let mut buffer: Statx = unsafe { core::mem::zeroed() };
+    sys!(STATX, fd, c"".as_ptr(), AT_EMPTY_PATH, MOUNT, &raw mut buffer)?;
+    Ok((buffer.mount, buffer.attributes & IS_ROOT != 0))
 }
 
 /// Frees the disk space of a part of a file, which reads as zeros from then on.
@@ -1160,6 +1172,11 @@ pub fn mount_propagation(path: &[u8], flags: u32) -> Result<()> {
     sys!(MOUNT, 0, path.as_ptr(), 0, flags, 0).map(|_| ())
 }
 
+/// mount(2) used for the flags of one attached mount.
+pub fn remount(path: &[u8], flags: u64) -> Result<()> {
+    sys!(MOUNT, 0, path.as_ptr(), 0, flags, 0).map(|_| ())
+}
+
 /// mount(2) of a new file system on `target`.
 pub fn mount(source: &[u8], target: &[u8], kind: &[u8], flags: u32, options: &[u8]) -> Result<()> {
     sys!(MOUNT, source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, options.as_ptr()).map(|_| ())
@@ -1280,7 +1297,15 @@ pub fn set_fs_owner(uid: u32, gid: u32) -> Result<()> {
 
 /// The file system's magic number behind a descriptor.
 pub fn fs_magic(fd: i32) -> Result<u64> {
-    let mut buffer = [0u64; 32];
-    sys!(FSTATFS, fd, buffer.as_mut_ptr())?;
-    Ok(buffer[0])
+    fs_facts(fd).map(|facts| facts[0])
+}
+
+/// The flags of a descriptor's mount and file system: `ST_*`.
+pub fn fs_flags(fd: i32) -> Result<u64> {
+    fs_facts(fd).map(|facts| facts[10])
+}
+
+fn fs_facts(fd: i32) -> Result<[u64; 32]> {
+    let mut facts = [0u64; 32];
+    sys!(FSTATFS, fd, facts.as_mut_ptr()).map(|_| facts)
 }

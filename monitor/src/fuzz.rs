@@ -9,6 +9,7 @@ use crate::jsonlog::{LINE, Log, Records};
 use crate::ops::{Exec, Op, Operation, Plan, Relay};
 use crate::passage::{self, own_address, same_peer};
 use crate::question::{self, Likeness, Question};
+use crate::remount::{self, Table};
 use crate::report::Report;
 use crate::users::{self, Bad};
 use crate::wire::*;
@@ -399,8 +400,16 @@ fn passwd(data: &[u8]) {
     assert_eq!(users::groups_of(b"", groups).count(), 0);
 }
 
-/// An answer of netlink; also what procfs and control groups say.
+/// An answer of netlink; also what procfs and control groups say, the table of mounts among them.
 fn netlink(data: &[u8]) {
+    let mut table = Table::new();
+    for byte in data {
+        let ended = table.push(*byte);
+        assert_eq!(ended, *byte == b'\n');
+        if ended {
+            assert!(table.place().len() < 4096 && remount::below(table.place(), table.place()).is_none());
+        }
+    }
     let (count, refused) = answers::acknowledged(data);
     assert!(count as usize <= data.len() / 20);
     assert!(refused.is_none_or(|error| error != 0 && count > 0));

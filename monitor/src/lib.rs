@@ -68,6 +68,7 @@ mod progress;
 #[cfg(any(test, fuzzing))]
 mod question;
 pub mod read_log;
+pub mod remount;
 #[cfg(any(test, fuzzing))]
 mod report;
 #[cfg(test)]

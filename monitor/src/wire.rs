@@ -26,6 +26,8 @@ pub const FLAG_SHARED_PIDS: u32 = 1 << 5;
 
 /// Log files that rotation left are compressed.
 pub const FLAG_LOG_COMPRESS: u32 = 1 << 6;
+/// The kernel has no mount_setattr(2): attributes are set by mount(2), after the mount is attached.
+pub const FLAG_REMOUNT: u32 = 1 << 7;
 
 /// Restart policies.
 pub const RESTART_NO: u32 = 0;
@@ -246,6 +248,8 @@ pub const DETAIL_IN_PROCFS: u32 = 8;
 pub const DETAIL_FILTER: u32 = 9;
 /// The plan is not of the form that the monitor knows; `extra` is the code of the operation.
 pub const DETAIL_OPERATION: u32 = 10;
+/// Without mount_setattr(2) the attributes of a mount cannot be set that another mount hides.
+pub const DETAIL_HIDDEN_MOUNT: u32 = 11;
 
 /// The state of a container, by its number in a state record.
 #[repr(u32)]

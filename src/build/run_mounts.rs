@@ -445,9 +445,7 @@ fn memory(size: u64, mode: u32) -> Result<OwnedFd> {
 
 /// A detached mount of an open directory, for a step.
 fn copy_of(dir: &OwnedFd) -> Result<OwnedFd> {
-    let copy = mount::copy_of(Some(dir.as_fd()), Path::new(""), false)?;
-    mount::set_private(copy.as_fd(), STEP_ATTRIBUTES, false)?;
-    Ok(copy)
+    mount::private(mount::copy_of(Some(dir.as_fd()), Path::new(""), false)?, STEP_ATTRIBUTES)
 }
 
 fn path_of(dir: &OwnedFd) -> Result<PathBuf> {

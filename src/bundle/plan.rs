@@ -9,6 +9,7 @@ use super::config::*;
 use crate::container::rlimit;
 use crate::error::{Error, Result};
 use crate::kernel::mount::Below;
+use crate::kernel::probe;
 use crate::launch::cgroup::{self, Hierarchies, OnError, Version};
 use crate::launch::devices::{DeviceKind, DeviceNode, DeviceRules, default_nodes, default_rules, rules_of};
 use crate::launch::plan::{Container, Mount, Namespace, Program, Rights, Rlimit, Users};
@@ -72,64 +73,63 @@ impl Made<'_> {
     pub(super) fn container(&self) -> Result<(Container, Vec<OwnedFd>)> {
         let (config, process) = (self.config, self.config.process.as_ref());
         self.check()?;
-        let mut namespaces = Namespaces::of(&config.linux.namespaces)?;
+        let namespaces = Namespaces::of(&config.linux.namespaces)?;
         let ((nodes, rules), users) = (devices(&config.linux)?, users(&config.linux, &namespaces)?);
-        Ok((
-            Container {
-                id: self.place.id.clone(),
-                slot: super::SLOT,
-                image: String::new(),
-                attributes: "\"image\":\"\"".into(),
-                volumes: Vec::new(),
-                relays: Vec::new(),
-                hostname: config.hostname.clone().unwrap_or_default(),
-                domainname: String::new(),
-                tty: false,
-                open_stdin: true,
-                stdin_once: false,
-                rows: 0,
-                cols: 0,
-                lower: vec![self.place.lower()],
-                upper: self.upper.clone(),
-                work: self.work.clone(),
-                volatile: false,
-                readonly_rootfs: config.root.as_ref().is_some_and(|root| root.readonly),
-                root_propagation: propagation_of_root(config.linux.rootfs_propagation.as_deref())?,
-                privileged: false,
-                mounts: self.mounts()?,
-                shm_size: 64 << 20,
-                nodes,
-                masked: config.linux.masked_paths.clone(),
-                readonly: config.linux.readonly_paths.clone(),
-                sysctls: config.linux.sysctl.iter().map(|(name, value)| (path_of(name), value.clone())).collect(),
-                rlimits: process.map_or(Ok(Vec::new()), |process| rlimits(&process.rlimits))?,
-                oom_score_adj: process.and_then(|process| process.oom_score_adj).unwrap_or(0),
-                pid: namespaces.pid,
-                ipc: namespaces.ipc,
-                shm_from: None,
-                no_shm: false,
-                uts: namespaces.uts,
-                net: namespaces.net,
-                keep_net: false,
-                stale_socket: None,
-                own_cgroups: namespaces.own_cgroups,
-                loopback: true,
-                net_requests: Vec::new(),
-                resolver: None,
-                networks: Vec::new(),
-                firewall_end: Vec::new(),
-                port_reservation: None,
-                namespace_count: namespaces.fds.len() as u32,
-                cgroups: self.cgroups(&rules)?,
-                rights: rights(process, config.linux.seccomp.as_ref())?,
-                users,
-                program: self.program(process),
-                log: None,
-                restart: (RESTART_NO, 0),
-                health: None,
-            },
-            std::mem::take(&mut namespaces.fds),
-        ))
+        let container = Container {
+            id: self.place.id.clone(),
+            slot: super::SLOT,
+            image: String::new(),
+            attributes: "\"image\":\"\"".into(),
+            volumes: Vec::new(),
+            relays: Vec::new(),
+            hostname: config.hostname.clone().unwrap_or_default(),
+            domainname: String::new(),
+            tty: false,
+            open_stdin: true,
+            stdin_once: false,
+            rows: 0,
+            cols: 0,
+            lower: vec![self.place.lower()],
+            upper: self.upper.clone(),
+            work: self.work.clone(),
+            volatile: false,
+            readonly_rootfs: config.root.as_ref().is_some_and(|root| root.readonly),
+            root_propagation: propagation_of_root(config.linux.rootfs_propagation.as_deref())?,
+            privileged: false,
+            mounts: self.mounts()?,
+            shm_size: 64 << 20,
+            nodes,
+            masked: config.linux.masked_paths.clone(),
+            readonly: config.linux.readonly_paths.clone(),
+            sysctls: config.linux.sysctl.iter().map(|(name, value)| (path_of(name), value.clone())).collect(),
+            rlimits: process.map_or(Ok(Vec::new()), |process| rlimits(&process.rlimits))?,
+            oom_score_adj: process.and_then(|process| process.oom_score_adj).unwrap_or(0),
+            pid: namespaces.pid,
+            ipc: namespaces.ipc,
+            shm_from: None,
+            no_shm: false,
+            uts: namespaces.uts,
+            net: namespaces.net,
+            keep_net: false,
+            stale_socket: None,
+            own_cgroups: namespaces.own_cgroups,
+            loopback: true,
+            net_requests: Vec::new(),
+            resolver: None,
+            networks: Vec::new(),
+            firewall_end: Vec::new(),
+            port_reservation: None,
+            namespace_count: namespaces.fds.len() as u32,
+            cgroups: self.cgroups(&rules)?,
+            rights: rights(process, config.linux.seccomp.as_ref())?,
+            users,
+            program: self.program(process),
+            log: None,
+            restart: (RESTART_NO, 0),
+            health: None,
+            remounts: !probe::sets_attributes(),
+        };
+        Ok((container, namespaces.fds))
     }
 
     fn check(&self) -> Result<()> {
@@ -309,6 +309,7 @@ impl Namespaces {
 
 fn users(linux: &Linux, namespaces: &Namespaces) -> Result<Option<Users>> {
     let Some(from) = namespaces.user else { return Ok(None) };
+    probe::needs_attributes().map_err(|error| error.context("linux.namespaces: user"))?;
     let first = |field: &str, list: &[IdMapping]| match list {
         [one] if one.container_id == 0 => Ok((one.host_id, one.size)),
         _ => Err(Error::unsupported(format!("linux.{field}: only one range, from 0 on, is supported"))),

@@ -137,6 +137,10 @@ fn by_detail(failure: Failure, step: &Step, program: &str, user: &str, groups: &
             };
             Error::internal(text).in_area("launch").into()
         }
+        DETAIL_HIDDEN_MOUNT => {
+            let text = "another mount hides one of the mounts below, which Linux before 5.12 cannot make read-only";
+            internal(format!("{description}: {text}"))
+        }
         DETAIL_NOT_DIR => match &step.operation {
             Operation::Directory(path) => internal(format!("Cannot mkdir: {path} is not a directory")),
             _ => return None,

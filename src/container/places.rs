@@ -8,7 +8,7 @@ use crate::kernel::{mount, tree};
 use crate::store::identity::Claim;
 use rusqlite::Transaction;
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -116,9 +116,7 @@ impl Places {
         let layers = image.map_or(Ok(Vec::new()), |image| self.images.catalog.rootfs(image))?;
         let empty = self.empty()?;
         if layers.is_empty() {
-            let mounted = mount::copy_of(None, &empty, false)?;
-            mount::set_private(mounted.as_fd(), attributes, false)?;
-            return Ok(mounted);
+            return mount::private(mount::copy_of(None, &empty, false)?, attributes);
         }
         // A read-only overlay needs two different directories.
         let lower: Vec<&Path> = layers.iter().map(|layer| layer.as_path()).chain([empty.as_path()]).collect();

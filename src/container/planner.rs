@@ -323,6 +323,7 @@ impl Planner {
             log: log(found, self.options.ship_logs)?,
             restart: policy_words(spec),
             health: self.health_plan(found)?,
+            remounts: !probe::sets_attributes(),
         })
     }
 

@@ -64,7 +64,7 @@ impl Need {
 
 fn kernel() -> Vec<Need> {
     const AREA: &str = "kernel";
-    const UPDATE: &str = "use Linux 5.12 or later; if the kernel is later, let the seccomp filter of this container or service \
+    const UPDATE: &str = "use Linux 5.10 or later; if the kernel is later, let the seccomp filter of this container or service \
                           allow the call (docker: --security-opt seccomp=unconfined; systemd: SystemCallFilter=)";
     let mut needs: Vec<Need> = probe::calls()
         .map(|(name, missing)| match missing {
@@ -74,6 +74,15 @@ fn kernel() -> Vec<Need> {
             }
         })
         .collect();
+    needs.push(match probe::needs_attributes() {
+        Ok(()) => met(AREA, probe::ATTRIBUTES, "there"),
+        Err(error) => met(AREA, probe::ATTRIBUTES, error.message()).lacks(
+            NeedState::Reduced,
+            "no userns_remap; attributes of mounts are set one by one, after the mount is attached",
+            "nothing needs to be done without userns_remap; for it use Linux 5.19 or later, and let the seccomp filter of this \
+             container or service allow the call",
+        ),
+    });
     needs.push(match probe::check_overlay() {
         Ok(()) => met(AREA, "overlay file system", "there"),
         Err(error) => met(AREA, "overlay file system", error.message()).lacks(

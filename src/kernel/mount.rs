@@ -2,9 +2,11 @@
 
 use super::fd::{cstr, errno};
 use super::path::openat2;
-use super::probe::release;
+use super::probe::{release, sets_attributes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::walls::Wall;
+use coracle_monitor::remount::{self, Table};
+use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -95,14 +97,14 @@ fn overlay_by_one_string(
             options.push_str(&if value.is_empty() { format!(",{key}") } else { format!(",{key}={value}") });
         }
         let options = cstr(&options)?;
-        let (kind, place) = (c"overlay".as_ptr(), c"/proc".as_ptr());
+        let (kind, place) = (c"overlay".as_ptr(), c"/proc");
         // SAFETY: the names and the options live over the call.
-        if unsafe { libc::mount(kind, place, kind, 0, options.as_ptr().cast()) } < 0 {
+        if unsafe { libc::mount(kind, place.as_ptr(), kind, 0, options.as_ptr().cast()) } < 0 {
             return Err(Error::os("mount", errno()));
         }
-        let mount = copy_of(None, Path::new("/proc"), false)?;
-        set_private(mount.as_fd(), attributes, false)?;
-        Ok(mount)
+        // The mount is new and attached: its flags are those of the overlay alone.
+        change_flags(place, &open_path(Path::new("/proc"))?, attributes)?;
+        copy_of(None, Path::new("/proc"), false)
     };
     in_thread(mount)
 }
@@ -230,13 +232,119 @@ pub(crate) fn copy_below(dir: &Path, below: &Below, recursive: bool) -> Result<O
     copy_of(Some(inside.as_fd()), Path::new(""), recursive)
 }
 
-/// Sets `MOUNT_ATTR_*` on a mount and, with `recursive`, on those below it, and makes them private.
+/// The detached mount with `MOUNT_ATTR_*` in addition to its own, and private. Without mount_setattr(2) it is another mount of the same
+/// directory, because that kernel changes attached mounts alone.
+pub(crate) fn private(mount: OwnedFd, attributes: u64) -> Result<OwnedFd> {
+    if sets_attributes() {
+        set_private(mount.as_fd(), attributes, false)?;
+        return Ok(mount);
+    }
+    in_thread(|| {
+        unshare()?;
+        let place = Path::new("/proc");
+        attach(mount.as_fd(), open_path(place)?.as_fd())?;
+        change_flags(c"/proc", &mount, attributes)?;
+        propagate(c"/proc", libc::MS_PRIVATE)?;
+        copy_of(None, place, false)
+    })
+}
+
+/// Attaches a detached mount with `MOUNT_ATTR_*` in addition to its own, and private; with `recursive` the mounts below it, too. For
+/// threads in a mount namespace of their own, because without mount_setattr(2) the attributes are set afterwards.
+pub(crate) fn attach_private(
+    mount: BorrowedFd<'_>,
+    at: BorrowedFd<'_>,
+    attributes: u64,
+    recursive: bool,
+) -> Result<()> {
+    if sets_attributes() {
+        set_private(mount, attributes, recursive)?;
+        return attach(mount, at);
+    }
+    attach(mount, at)?;
+    change_attached(mount, attributes, recursive)
+}
+
+/// Sets `MOUNT_ATTR_*` on a mount that is attached in the calling thread's mount namespace, and makes it private; with `recursive` the
+/// mounts below it, too.
+pub(crate) fn change_attached(mount: BorrowedFd<'_>, attributes: u64, recursive: bool) -> Result<()> {
+    if sets_attributes() {
+        return set_private(mount, attributes, recursive);
+    }
+    let path = by_descriptor(mount)?;
+    change_flags(&path, &mount, attributes)?;
+    if recursive {
+        for below in mounts_below(mount)? {
+            change_flags(&by_descriptor(below.as_fd())?, &below, attributes)?;
+        }
+    }
+    propagate(&path, libc::MS_PRIVATE | if recursive { libc::MS_REC } else { 0 })
+}
+
+fn by_descriptor(fd: BorrowedFd<'_>) -> Result<std::ffi::CString> {
+    cstr(format!("/proc/thread-self/fd/{}", fd.as_raw_fd()))
+}
+
+/// Sets `MOUNT_ATTR_*` of the attached mount whose root is at `path` and open at `mount`.
+fn change_flags(path: &CStr, mount: &impl AsFd, attributes: u64) -> Result<()> {
+    let flags = remount::flags(facts(mount.as_fd())?.f_flag, attributes, replaced(attributes));
+    by_mount(path, flags | remount::REMOUNT)
+}
+
+fn propagate(path: &CStr, kind: u64) -> Result<()> {
+    by_mount(path, kind)
+}
+
+/// mount(2), to change an attached mount.
+fn by_mount(path: &CStr, flags: u64) -> Result<()> {
+    let null = std::ptr::null();
+    // SAFETY: the path lives over the call; these flags need no other argument.
+    match unsafe { libc::mount(null, path.as_ptr(), null, flags, null.cast()) } {
+        0 => Ok(()),
+        _ => Err(Error::os("set the attributes of a mount", errno())),
+    }
+}
+
+/// The mounts below an attached one, without those that others hide: nobody can reach them.
+fn mounts_below(top: BorrowedFd<'_>) -> Result<Vec<OwnedFd>> {
+    let path = "/proc/thread-self/mountinfo";
+    let text = std::fs::read(path).map_err(|error| Error::io(format_args!("read {path}"), &error))?;
+    let (mut table, mut ids) = (Table::new(), vec![mount_id(top)?]);
+    let (mut place, mut found) = (Vec::new(), Vec::new());
+    for byte in text {
+        if !table.push(byte) {
+            continue;
+        }
+        let id = u64::from(table.id());
+        if id == ids[0] {
+            place = table.place().to_vec();
+        } else if ids.contains(&table.parent().into()) {
+            // A mount stands in the table after the one that it is attached to.
+            ids.push(id);
+            let Some(below) = remount::below(table.place(), &place) else { continue };
+            let resolve = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_SYMLINKS;
+            let Ok(mount) = openat2(top, below, libc::O_PATH, 0, resolve) else { continue };
+            if mount_id(mount.as_fd())? == id {
+                found.push(mount);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Access time modes exclude each other: a new one replaces the old one.
+fn replaced(attributes: u64) -> u64 {
+    if attributes & libc::MOUNT_ATTR__ATIME != 0 { libc::MOUNT_ATTR__ATIME } else { 0 }
+}
+
+/// Sets `MOUNT_ATTR_*` on a mount and, with `recursive`, on those below it, and makes them private. Needs mount_setattr(2).
 pub(crate) fn set_private(mount: BorrowedFd<'_>, attributes: u64, recursive: bool) -> Result<()> {
-    let how = libc::mount_attr { attr_set: attributes, attr_clr: 0, propagation: libc::MS_PRIVATE, userns_fd: 0 };
+    let attr_clr = replaced(attributes);
+    let how = libc::mount_attr { attr_set: attributes, attr_clr, propagation: libc::MS_PRIVATE, userns_fd: 0 };
     set_attributes(mount, &how, recursive).map_err(|number| Error::os("set the attributes of a mount", number))
 }
 
-/// Makes a mount writable again, but none below it.
+/// Makes a mount writable again, but none below it. Needs mount_setattr(2).
 pub(crate) fn set_writable(mount: BorrowedFd<'_>) -> Result<()> {
     let how = libc::mount_attr { attr_set: 0, attr_clr: libc::MOUNT_ATTR_RDONLY, propagation: 0, userns_fd: 0 };
     set_attributes(mount, &how, false).map_err(|number| Error::os("set the attributes of a mount", number))
@@ -321,8 +429,7 @@ pub(crate) fn unshare() -> Result<OwnedFd> {
     if unsafe { libc::unshare(libc::CLONE_NEWNS) } < 0 {
         return Err(Error::os("make a mount namespace", errno()));
     }
-    let root = std::fs::File::open("/").map_err(|e| Error::io("open /", &e))?;
-    set_private(root.as_fd(), 0, true)?;
+    propagate(c"/", libc::MS_PRIVATE | libc::MS_REC)?;
     namespace()
 }
 

@@ -58,7 +58,7 @@ type Call = (&'static str, libc::c_long, (u32, u32), [libc::c_long; 5]);
 /// An invalid descriptor, and all flags at once.
 const NO: libc::c_long = -1;
 
-const CALLS: [Call; 10] = [
+const CALLS: [Call; 9] = [
     ("memfd_create", libc::SYS_memfd_create, (3, 17), [0, NO, 0, 0, 0]),
     ("open_tree", libc::SYS_open_tree, (5, 2), [NO, 0, NO, 0, 0]),
     ("move_mount", libc::SYS_move_mount, (5, 2), [NO, 0, NO, 0, NO]),
@@ -70,8 +70,12 @@ const CALLS: [Call; 10] = [
     ("openat2", libc::SYS_openat2, (5, 6), [NO, 0, 0, 0, 0]),
     // A range from 1 down to 0.
     ("close_range", libc::SYS_close_range, (5, 9), [1, 0, 0, 0, 0]),
-    ("mount_setattr", libc::SYS_mount_setattr, (5, 12), [NO, 0, NO, 0, 0]),
 ];
+
+/// The name of the call for which there is another way.
+pub(crate) const ATTRIBUTES: &str = "mount_setattr";
+
+const SETS_ATTRIBUTES: Call = (ATTRIBUTES, libc::SYS_mount_setattr, (5, 12), [NO, 0, NO, 0, 0]);
 
 /// Checks that the calling thread has the rights and this kernel has the features that the library needs.
 ///
@@ -90,6 +94,19 @@ pub(crate) fn calls() -> impl Iterator<Item = (&'static str, Option<Error>)> {
     CALLS.iter().map(|(name, number, since, arguments)| {
         (*name, (!is_there(*number, arguments)).then(|| missing_call(name, *since, release())))
     })
+}
+
+/// Whether the kernel has mount_setattr(2); otherwise attributes of mounts are set by mount(2).
+pub(crate) fn sets_attributes() -> bool {
+    needs_attributes().is_ok()
+}
+
+/// Checks that the kernel has mount_setattr(2), for the uses that have no other way.
+///
+/// Errors: [`ErrorKind::Unsupported`].
+pub(crate) fn needs_attributes() -> Result<()> {
+    let (name, number, since, arguments) = SETS_ATTRIBUTES;
+    if is_there(number, &arguments) { Ok(()) } else { Err(missing_call(name, since, release())) }
 }
 
 /// Whether the calling thread may change networks.

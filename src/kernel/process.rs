@@ -8,7 +8,7 @@ use crate::walls::Wall;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
 use std::ffi::{CStr, CString, c_void};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// The use of a sealed memfd, which since Linux 6.3 must be given at its creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,17 +84,16 @@ fn program_file(content: &[u8]) -> Result<OwnedFd> {
     let made = || {
         let attributes = libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
         let mount = mount::file_system("tmpfs", "coracle-monitor", &[("mode", "0700")], attributes)?;
-        let open = |flags: OFlag, mode| {
-            let file = openat(&mount, "coracle-monitor", flags | OFlag::O_CLOEXEC, Mode::from_bits_truncate(mode));
+        let open = |mount: &OwnedFd, flags: OFlag, mode| {
+            let file = openat(mount, "coracle-monitor", flags | OFlag::O_CLOEXEC, Mode::from_bits_truncate(mode));
             file.map_err(|errno| Error::os("open the monitor's program", errno as i32))
         };
-        let writer = open(OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL, 0o500)?;
+        let writer = open(&mount, OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL, 0o500)?;
         write_all(&writer, content)?;
         // The kernel executes no file that is open for writing.
         drop(writer);
-        let program = open(OFlag::O_RDONLY, 0)?;
-        mount::set_private(mount.as_fd(), attributes | libc::MOUNT_ATTR_RDONLY, false)?;
-        Ok(program)
+        let mount = mount::private(mount, attributes | libc::MOUNT_ATTR_RDONLY)?;
+        open(&mount, OFlag::O_RDONLY, 0)
     };
     made().map_err(|error: Error| {
         error.context("vm.memfd_noexec is 2, so the monitor's program needs a tmpfs of its own; it cannot be had")

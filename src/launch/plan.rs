@@ -245,6 +245,8 @@ pub(crate) struct Container {
     /// `RESTART_*` and its count.
     pub restart: (u32, u32),
     pub health: Option<Health>,
+    /// The kernel has no mount_setattr(2).
+    pub remounts: bool,
 }
 
 /// A user namespace: the host's ids of its root, and the numbers of ids of users and of groups from there on.
@@ -457,6 +459,7 @@ fn header(c: &Container) -> Header {
     set(c.log.is_some(), FLAG_LOG);
     set(c.log.as_ref().is_some_and(|log| log.compress), FLAG_LOG_COMPRESS);
     set(c.pid != Namespace::New, FLAG_SHARED_PIDS);
+    set(c.remounts, FLAG_REMOUNT);
     let pids = if c.pid == Namespace::New { libc::CLONE_NEWPID } else { 0 };
     // Namespaces that belong to a user namespace are made with it.
     let others = if c.users.is_some() { 0 } else { new_namespaces(c) };

@@ -349,6 +349,52 @@ fn binds_are_read_only_as_far_as_they_were_asked_to_be() {
 }
 
 #[test]
+fn stacked_mounts_below_a_bind_are_read_only_and_hidden_ones_are_so_or_named() {
+    const INNER: &str = "CORACLE_STACKED_MOUNTS";
+    if std::env::var_os(INNER).is_none() {
+        let own_name =
+            "container_later_fields::stacked_mounts_below_a_bind_are_read_only_and_hidden_ones_are_so_or_named";
+        return in_a_mount_namespace("private", own_name, &[(INNER, std::path::Path::new("1"))]);
+    }
+    let root = Root::new();
+    let source = root.dir.join("source");
+    let mount = |below: &str| {
+        let place = source.join(below);
+        std::fs::create_dir_all(&place).expect("a directory");
+        let mounted =
+            std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "noexec,noatime", "x"]).arg(place).status();
+        assert!(mounted.expect("mount").success());
+    };
+    ["", "one", "one/deep", "a b\\c", "a b\\c"].into_iter().for_each(mount);
+    let _mounted = Unmounted(source.clone());
+    let all = json!({ "Type": "bind", "Source": source, "Target": "/b", "ReadOnly": true,
+        "BindOptions": { "ReadOnlyForceRecursive": true } });
+    let more = host(json!({ "Mounts": [all], "NetworkMode": "none" }));
+    let script = "sed -nE 's/^[^ ]+ [^ ]+ [^ ]+ [^ ]+ (.b[^ ]*) ([^ ]+) .*/\\1 \\2/p' /proc/self/mountinfo";
+    let seen = root.sh_with(script, more.clone()).ok();
+    let wanted = ["", "/one", "/one/deep", "/a\\040b\\134c", "/a\\040b\\134c"];
+    let mut wanted = wanted.map(|below| format!("/b{below} ro,noexec,noatime"));
+    if !kernel::sets_attributes() {
+        // Nobody reaches the mount below another one at the same place.
+        wanted[3] = wanted[3].replace(" ro,", " rw,");
+    }
+    assert_eq!(seen.lines().collect::<Vec<_>>(), wanted);
+    ["two/hidden", "two"].into_iter().for_each(mount);
+    let id = root.create("hidden", body(&["sh", "-c", script], more));
+    match root.engine.container_start(&id, None, Some(&soon())) {
+        Ok(_) => {
+            assert!(kernel::sets_attributes(), "a mount that nobody can reach was made read-only");
+            assert_eq!(root.wait(&id), 0);
+            assert_eq!(root.logs(&id).out().matches(" ro,noexec,noatime").count(), 7);
+        }
+        Err(error) => {
+            assert!(!kernel::sets_attributes(), "{error}");
+            assert!(error.message().contains("another mount hides one of the mounts below"), "{error}");
+        }
+    }
+}
+
+#[test]
 fn a_container_can_be_created_on_several_networks() {
     let root = Root::new();
     let router = Router::new(root.engine.clone());

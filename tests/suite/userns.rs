@@ -1,6 +1,6 @@
 //! Containers in a user namespace: the ids outside of it, and the owners of files on both sides.
 
-use crate::support::kernel::{release, said};
+use crate::support::kernel::{maps_owners, release, said};
 use crate::support::*;
 use coracle::model::*;
 use coracle::{ErrorKind, UsernsRemap};
@@ -9,12 +9,16 @@ use std::os::unix::fs::MetadataExt;
 
 const FIRST: u32 = 100_000;
 
-fn remapped() -> Root {
+/// An engine whose containers have user namespaces; none: they cannot have them here.
+fn remapped() -> Option<Root> {
+    if !maps_owners() {
+        return None;
+    }
     let root = Root::with(|options| {
         options.userns_remap = Some(UsernsRemap { uid: FIRST, gid: FIRST, count: 65_536 });
     });
     root.load(&busybox_archive());
-    root
+    Some(root)
 }
 
 /// The four ids of a line of `/proc/<pid>/status`.
@@ -26,7 +30,7 @@ fn ids(pid: i32, field: &str) -> Vec<String> {
 // field: HostConfig.UsernsMode
 #[test]
 fn root_inside_is_nobody_of_the_host() {
-    let root = remapped();
+    let Some(root) = remapped() else { return };
     let id = root.sleeper("mapped");
     assert_eq!(ids(root.pid(&id), "Uid"), vec![FIRST.to_string(); 4]);
     assert_eq!(ids(root.pid(&id), "Gid"), vec![FIRST.to_string(); 4]);
@@ -47,7 +51,7 @@ fn root_inside_is_nobody_of_the_host() {
 // field: HostConfig.UsernsMode
 #[test]
 fn owners_of_files_are_those_of_the_image_on_both_sides() {
-    let root = remapped();
+    let Some(root) = remapped() else { return };
     let script = "stat -c %u /bin /etc/passwd; echo new > /new; chown 5:60 /new; mkdir /dir; stat -c %u:%g /new /dir; \
                   echo out > /dev/stdout; rm /etc/shells; ls /etc/shells 2>/dev/null; mkdir /w && cd /w && echo x > y";
     let id = root.create("owners", body(&["sh", "-c", script], json!({ "WorkingDir": "/made/here" })));
@@ -73,7 +77,7 @@ fn owners_of_files_are_those_of_the_image_on_both_sides() {
 // field: HostConfig.UsernsMode
 #[test]
 fn a_later_open_of_the_root_changes_nothing() {
-    let root = remapped();
+    let Some(root) = remapped() else { return };
     let id = root.sleeper_with("mapped", host(json!({ "RestartPolicy": { "Name": "always" } })));
     let mut plain = Root { engine: root.reopen(), dir: root.dir.clone() };
     let outside = plain.sleeper("outside");
@@ -105,7 +109,7 @@ fn a_later_open_of_the_root_changes_nothing() {
 // field: HostConfig.UsernsMode
 #[test]
 fn a_directory_that_a_volume_names_stays_the_hosts() {
-    let root = remapped();
+    let Some(root) = remapped() else { return };
     let dir = root.dir.join("srv");
     std::fs::create_dir(&dir).expect("mkdir");
     std::fs::write(dir.join("secret"), "x").expect("write");
@@ -134,7 +138,7 @@ fn ids_are_checked_at_open() {
 // field: HostConfig.UsernsMode
 #[test]
 fn volumes_terminals_users_and_tmpfs_work_in_it() {
-    let root = remapped();
+    let Some(root) = remapped() else { return };
     let mounts = json!({ "Binds": ["kept:/etc"], "Tmpfs": { "/t": "uid=5,mode=700" }, "ShmSize": 1 << 20 });
     let output =
         root.sh_with("stat -c %u /etc/passwd /t; echo mine > /etc/mine; stat -c %u /etc/mine", host(mounts)).ok();
@@ -190,7 +194,7 @@ fn owned_file(name: &str) -> Vec<u8> {
 // field: HostConfig.UsernsMode
 #[test]
 fn archives_of_running_ones_have_the_container_s_owners() {
-    let root = remapped();
+    let Some(root) = remapped() else { return };
     let id = root.sleeper_with("copied", host(json!({ "Binds": ["vol:/vol"] })));
     root.exec(&id, &["sh", "-c", "echo a > /a; chown 7:8 /a; mkdir /d"]).ok();
     let bytes = owned_file("put");
@@ -209,7 +213,7 @@ fn archives_of_running_ones_have_the_container_s_owners() {
 // field: HostConfig.UsernsMode
 #[test]
 fn a_container_with_sys_admin_mounts_in_its_user_namespace() {
-    let root = remapped();
+    let Some(root) = remapped() else { return };
     let may = host(json!({ "CapAdd": ["SYS_ADMIN"], "SecurityOpt": ["seccomp=unconfined", "apparmor=unconfined"] }));
     let script = "mkdir /m && mount -t tmpfs tmpfs /m && stat -f -c %T /m; umount /proc 2>&1 | grep -c .";
     assert_eq!(root.sh_with(script, may.clone()).out(), "tmpfs\n1", "it mounts its own, and takes away none of ours");
@@ -222,7 +226,7 @@ fn a_container_with_sys_admin_mounts_in_its_user_namespace() {
 // field: HostConfig.UsernsMode
 #[test]
 fn archives_into_running_ones_that_may_mount() {
-    let root = remapped();
+    let Some(root) = remapped() else { return };
     let may = json!({ "CapAdd": ["SYS_ADMIN"], "SecurityOpt": ["seccomp=unconfined", "apparmor=unconfined"], "Binds": ["vol:/vol"],
         "Tmpfs": { "/memory": "" } });
     let id = root.sleeper_with("mounts", host(may));
@@ -265,7 +269,7 @@ fn archives_into_running_ones_that_may_mount() {
 // field: HostConfig.UsernsMode
 #[test]
 fn a_container_may_stay_outside() {
-    let root = remapped();
+    let Some(root) = remapped() else { return };
     let id = root.sleeper_with("outside", host(json!({ "UsernsMode": "host" })));
     assert_eq!(ids(root.pid(&id), "Uid")[0], "0");
     assert_eq!(root.inspect(&id).host_config.userns_mode, "host");
@@ -288,7 +292,7 @@ fn a_container_may_stay_outside() {
 // field: HostConfig.UsernsMode
 #[test]
 fn the_monitor_restarts_a_remapped_container() {
-    let root = remapped();
+    let Some(root) = remapped() else { return };
     let policy = json!({ "RestartPolicy": { "Name": "on-failure", "MaximumRetryCount": 2 } });
     let id = root.create("again", body(&["sh", "-c", "id -u; stat -c %u /etc/hosts; exit 3"], host(policy)));
     root.start(&id);

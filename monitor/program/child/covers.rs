@@ -1,5 +1,6 @@
 //! Mounts that hide paths of the container or make them read-only.
 
+use super::attributes::{Change, Way};
 use super::tree::{Tree, is_directory};
 use crate::fault::{Outcome, Step, errno, os};
 use crate::sys::{self, *};
@@ -17,10 +18,13 @@ impl Covers {
     pub const NONE: Covers = Covers { null: -1, empty: -1 };
 
     /// Hides a path: an empty read-only tmpfs over a directory, the host's `/dev/null` over anything else.
-    pub fn mask(&mut self, tree: &Tree, path: &[u8], label: &[u8]) -> Step {
+    pub fn mask(&mut self, way: Way, tree: &Tree, path: &[u8], label: &[u8]) -> Step {
         let Some(at) = tree.find(path)? else { return Ok(()) };
-        let cover = if is_directory(at)? { self.empty_dir(label)? } else { self.null_file()? };
-        os(sys::move_mount(cover, at))?;
+        let is_directory = is_directory(at)?;
+        let cover = if is_directory { self.empty_dir(label)? } else { self.null_file()? };
+        // A directory's cover was made read-only.
+        let change = if is_directory { Change::NONE } else { Change::READ_ONLY };
+        way.attach(cover, &[change], || os(sys::move_mount(cover, at)))?;
         if cover != self.empty {
             sys::close(cover);
         }
@@ -44,21 +48,8 @@ impl Covers {
             self.null = os(sys::openat(AT_FDCWD, b"/dev/null\0", O_PATH | O_NOFOLLOW, 0))?;
             is_null(self.null)?;
         }
-        let cover = os(sys::open_tree(self.null, b"\0", AT_EMPTY_PATH | 1))?;
-        os(sys::mount_setattr(cover, false, MOUNT_ATTR_RDONLY, 0, 0))?;
-        Ok(cover)
+        os(sys::open_tree(self.null, b"\0", AT_EMPTY_PATH | 1))
     }
-}
-
-/// Makes a path and the mounts below it read-only.
-pub fn read_only(tree: &Tree, path: &[u8]) -> Step {
-    let Some(at) = tree.find(path)? else { return Ok(()) };
-    let copy = os(sys::open_tree(at, b"\0", AT_EMPTY_PATH | AT_RECURSIVE | 1))?;
-    os(sys::mount_setattr(copy, true, MOUNT_ATTR_RDONLY, 0, 0))?;
-    os(sys::move_mount(copy, at))?;
-    sys::close(copy);
-    sys::close(at);
-    Ok(())
 }
 
 /// A detached mount of an empty read-only directory.

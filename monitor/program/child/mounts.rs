@@ -1,6 +1,7 @@
 //! The mounts of a container: its root, file systems, binds, volumes, and what it shares with other containers.
 
 use super::Launch;
+use super::attributes::{Change, Way};
 use super::tree::{FIXED, IN_ROOT, Tree, is_directory, is_procfs, make_dirs};
 use crate::fault::{Outcome, Step, detailed, errno, os};
 use crate::fd::Fd;
@@ -19,6 +20,7 @@ const OVERLAY_PAUSE_NS: i64 = 2_000_000;
 
 pub struct Mounts<'a> {
     launch: &'a Launch<'a>,
+    way: Way,
     /// The container's procfs.
     pub proc: i32,
     pub devpts: i32,
@@ -33,7 +35,8 @@ pub struct Mounts<'a> {
 impl<'a> Mounts<'a> {
     pub fn new(launch: &'a Launch<'a>) -> Mounts<'a> {
         let (proc, devpts, foreign_proc) = (-1, launch.devpts, -1);
-        Mounts { launch, proc, devpts, foreign_proc, shared: [(0, -1); 32], label: b"\0" }
+        let way = Way::of(launch.plan);
+        Mounts { launch, way, proc, devpts, foreign_proc, shared: [(0, -1); 32], label: b"\0" }
     }
 
     /// Says which mount events pass between this mount namespace and the host's. The tree as a whole sends no events to
@@ -170,16 +173,12 @@ impl<'a> Mounts<'a> {
         if flags & BIND_IDMAP != 0 {
             os(sys::mount_idmap(mount, flags & BIND_RECURSIVE != 0, self.launch.made.user.raw()))?;
         }
-        if set | clear != 0 && Wall::ReadOnlyDetached.stands() {
-            os(sys::mount_setattr(mount, false, set, clear, 0))?;
-        }
-        if flags & BIND_READ_ONLY_BELOW != 0 {
-            os(sys::mount_setattr(mount, true, MOUNT_ATTR_RDONLY, 0, 0))?;
-        }
-        if propagation != 0 {
-            os(sys::mount_setattr(mount, flags & BIND_PROPAGATE_BELOW != 0, 0, 0, u64::from(propagation)))?;
-        }
-        place(mount, spot_for(mount, tree, target)?, target)?;
+        let changes = [
+            if Wall::ReadOnlyDetached.stands() { Change { set, clear, ..Change::NONE } } else { Change::NONE },
+            if flags & BIND_READ_ONLY_BELOW != 0 { Change::READ_ONLY_BELOW } else { Change::NONE },
+            Change { propagation, below: flags & BIND_PROPAGATE_BELOW != 0, ..Change::NONE },
+        ];
+        self.way.attach(mount, &changes, || place(mount, spot_for(mount, tree, target)?, target))?;
         #[cfg(feature = "attacks")]
         if !Wall::ReadOnlyDetached.stands() && set != 0 {
             // As a string, from a directory that the container fills.
@@ -236,12 +235,37 @@ impl<'a> Mounts<'a> {
         if flags & BIND_IDMAP != 0 {
             os(sys::mount_idmap(mount, false, self.launch.made.user.raw()))?;
         }
-        if set | clear != 0 {
-            os(sys::mount_setattr(mount, false, set, clear, 0))?;
-        }
-        place(mount, spot_for(mount, tree, target)?, target)?;
+        let change = Change { set, clear, ..Change::NONE };
+        self.way.attach(mount, &[change], || place(mount, spot_for(mount, tree, target)?, target))?;
         sys::close(mount);
         Ok(())
+    }
+
+    /// Makes a path and the mounts below it read-only.
+    pub fn read_only(&self, path: &[u8], tree: &Tree) -> Step {
+        let Some(at) = tree.find(path)? else { return Ok(()) };
+        let copy = os(sys::open_tree(at, b"\0", AT_EMPTY_PATH | AT_RECURSIVE | 1))?;
+        let change = match self.way == Way::Remount && path.starts_with(b"/proc/") && !self.fills_procfs() {
+            true => Change::READ_ONLY,
+            false => Change::READ_ONLY_BELOW,
+        };
+        self.way.attach(copy, &[change], || os(sys::move_mount(copy, at)))?;
+        sys::close(copy);
+        sys::close(at);
+        Ok(())
+    }
+
+    /// Whether the plan mounts more in `/proc` than the container's procfs. Otherwise nothing is mounted below a path of it, and the
+    /// table of mounts, which takes a while to read, need not be looked at.
+    fn fills_procfs(&self) -> bool {
+        let plan = self.launch.plan;
+        let inside = |target: ops::Text| target.bytes().starts_with(b"/proc");
+        let is_other = |op: ops::Mount| op.special & !SPECIAL_FIXED != SPECIAL_PROC && inside(op.target);
+        plan.each().any(|(_, op): (_, ops::Bind)| inside(op.target))
+            || plan.each().any(|(_, op): (_, ops::BindPart)| inside(op.target))
+            || plan.each().any(|(_, op): (_, ops::Volume)| inside(op.target))
+            || plan.each().any(|(_, op): (_, ops::VolumePart)| inside(op.target))
+            || plan.each().any(|(_, op)| is_other(op))
     }
 
     /// Terminals come from a `pts` that was bound, because the container's processes find them there.

@@ -122,16 +122,12 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// Hands over the root of a container, and closes all descriptors at the program's start. A helper keeps only its
-    /// standard streams and its report. This comes before any filter, which may not allow these calls.
+    /// Hands over the root of a container, and closes all descriptors but the standard streams and the report, which closes at the
+    /// program's start. This comes before any filter, which may not allow these calls.
     fn close_descriptors(&self, root: i32) -> Step {
-        let Launch { report, init, enters, .. } = *self.launch;
+        let Launch { report, init, .. } = *self.launch;
         if init < 0 && hand_over(report, Report::Root, Some(root)).is_err() {
             sys::exit(1);
-        }
-        if !enters {
-            const ON_EXEC: u32 = 4;
-            return os(sys::close_range(3, u32::MAX, ON_EXEC));
         }
         if report > 3 {
             os(sys::close_range(3, report as u32 - 1, 0))?;

@@ -2,6 +2,7 @@
 //!
 //! openat2 resolves each target from the root's descriptor, so that nothing in an image leads out of the root.
 
+use super::attributes::{Change, Way};
 use crate::devices;
 use crate::fault::{Outcome, Step, detailed, errno, os};
 use crate::ops;
@@ -143,24 +144,22 @@ impl Tree {
         }
     }
 
-    pub fn attributes(&self, op: ops::Attr) -> Step {
+    pub fn attributes(&self, way: Way, op: ops::Attr) -> Step {
         let at = os(sys::openat2(self.root, relative(op.path.cstr()), O_PATH, 0, FIXED))?;
-        os(sys::mount_setattr(at, false, op.set, 0, u64::from(op.propagation)))?;
+        way.change(at, Change { set: op.set, propagation: op.propagation, ..Change::NONE })?;
         sys::close(at);
         Ok(())
     }
 
     /// The root becomes "/" of this process.
-    pub fn pivot(&self, ops::Pivot { attributes, propagation }: ops::Pivot) -> Step {
-        if attributes != 0 {
-            os(sys::mount_setattr(self.root, false, attributes, 0, 0))?;
-        }
+    pub fn pivot(&self, way: Way, ops::Pivot { attributes, propagation }: ops::Pivot) -> Step {
+        way.change(self.root, Change { set: attributes, ..Change::NONE })?;
         os(sys::fchdir(self.root))?;
         os(sys::pivot_root(b".\0", b".\0"))?;
         os(sys::umount_detach(b".\0"))?;
         if propagation != 0 {
             // Not before: a shared mount cannot be pivoted to.
-            os(sys::mount_setattr(self.root, false, 0, 0, u64::from(propagation)))?;
+            os(sys::mount_propagation(b"/\0", propagation))?;
         }
         // The root's descriptor names the tree that is "/" now.
         os(sys::fchdir(self.root))

@@ -170,9 +170,7 @@ impl Files {
         for name in tree::names(upper.as_fd())? {
             crate::kernel::remove::remove_tree(upper.as_fd(), name)?;
         }
-        let root = self.overlay(&found, Access::Write)?;
-        mount::set_private(root.as_fd(), SAFE, false)?;
-        Ok((busy, root, upper))
+        Ok((busy, self.overlay(&found, Access::Write)?, upper))
     }
 
     /// Waits until no other process has the root file system mounted, because two overlays of the same directories
@@ -275,7 +273,7 @@ impl Files {
     ) -> Result<View> {
         let owner = None;
         if parts.is_empty() {
-            mount::set_private(root.as_fd(), attributes(found, access), false)?;
+            let root = mount::private(root, attributes(found, access))?;
             return Ok(View { root, owner, _namespace: None, _held: None, _busy: None });
         }
         // Any directory that surely exists will do: no other process sees the mounts on it.
@@ -283,22 +281,22 @@ impl Files {
         let work = || -> Result<View> {
             let namespace = mount::unshare()?;
             let at = super::super::dirs::open(&place)?;
-            mount::set_private(root.as_fd(), SAFE, false)?;
-            mount::attach(root.as_fd(), at.as_fd())?;
+            mount::attach_private(root.as_fd(), at.as_fd(), SAFE, false)?;
             for part in &parts {
                 let Some(mounted) = part.mount(access)? else { continue };
                 if let Some(users) = users.filter(|_| part.own_ids) {
                     mount::map_owners(mounted.as_fd(), users.as_fd())?;
                 }
                 if let Some(at) = place_for(&root, part, &mounted)? {
-                    match mount::attach(mounted.as_fd(), at.as_fd()) {
+                    let (attributes, recursive) = (part.attributes(access), part.is_recursive());
+                    match mount::attach_private(mounted.as_fd(), at.as_fd(), attributes, recursive) {
                         // A removal has removed the file meanwhile: treated as a file that does not exist.
                         Err(error) if part.is_file && error.is(libc::ENOENT) => {}
                         other => other?,
                     }
                 }
             }
-            mount::set_private(root.as_fd(), attributes(found, access), false)?;
+            mount::change_attached(root.as_fd(), attributes(found, access), false)?;
             Ok(View { root, owner, _namespace: Some(namespace), _held: None, _busy: None })
         };
         mount::in_thread(work)
@@ -314,31 +312,36 @@ fn image_part(mount: &Mount, files: OwnedFd) -> Part {
 }
 
 impl Part {
+    /// The attributes that the mount gets with its place.
+    fn attributes(&self, access: Access) -> u64 {
+        let read_only = self.read_only || access != Access::Write;
+        let own = match &self.source {
+            Source::Directory { attributes, .. } | Source::FileSystem { attributes, .. } => *attributes,
+        };
+        SAFE | own | if read_only { libc::MOUNT_ATTR_RDONLY } else { 0 }
+    }
+
+    /// Whether the mounts below have these attributes, too.
+    fn is_recursive(&self) -> bool {
+        self.shared.is_none() && matches!(self.source, Source::Directory { .. })
+    }
+
     /// The detached mount; `None`: there is nothing to mount.
     fn mount(&self, access: Access) -> Result<Option<OwnedFd>> {
-        let read_only = self.read_only || access != Access::Write;
-        let more = SAFE | if read_only { libc::MOUNT_ATTR_RDONLY } else { 0 };
         if let Some(shared) = &self.shared {
-            mount::set_private(shared.as_fd(), more, false)?;
             return shared.try_clone().map(Some).map_err(|e| Error::io("duplicate a descriptor", &e));
         }
         match &self.source {
-            Source::Directory { path, recursive, attributes, .. } if !self.below.path.is_empty() => {
-                let mounted = mount::copy_below(path, &self.below, *recursive)?;
-                mount::set_private(mounted.as_fd(), more | attributes, true)?;
-                Ok(Some(mounted))
+            Source::Directory { path, recursive, .. } if !self.below.path.is_empty() => {
+                mount::copy_below(path, &self.below, *recursive).map(Some)
             }
-            Source::Directory { path, recursive, attributes, .. } => match mount::copy_of(None, path, *recursive) {
+            Source::Directory { path, recursive, .. } => match mount::copy_of(None, path, *recursive) {
                 // A start will make the missing source of a bind, as an empty directory.
                 Err(error) if error.is(libc::ENOENT) => Ok(None),
-                Err(error) => Err(error),
-                Ok(mounted) => {
-                    mount::set_private(mounted.as_fd(), more | attributes, true)?;
-                    Ok(Some(mounted))
-                }
+                other => other.map(Some),
             },
-            Source::FileSystem { kind, device, options, attributes } => {
-                let whole = mount::file_system(kind, device, &pairs(options), more | attributes)?;
+            Source::FileSystem { kind, device, options, .. } => {
+                let whole = mount::file_system(kind, device, &pairs(options), self.attributes(access))?;
                 match self.below.path.as_str() {
                     "" => Ok(Some(whole)),
                     below => mount::root_of(mount::alone(whole.as_fd())?.as_fd(), below).map(Some),
