@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"syscall"
 	"unsafe"
 
@@ -52,7 +53,7 @@ func leave(path string) error {
 			return err
 		}
 	}
-	if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
+	if err := closeOthersAtExec(); err != nil {
 		return err
 	}
 	var kept []string
@@ -62,6 +63,25 @@ func leave(path string) error {
 		}
 	}
 	return syscall.Exec("/proc/self/exe", os.Args, kept)
+}
+
+// closeOthersAtExec marks all descriptors but the standard ones. Linux 5.10 has no call that marks a range.
+func closeOthersAtExec() error {
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	for _, entry := range open {
+		number, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			return err
+		}
+		// Errors: the descriptor of the directory itself is closed by now.
+		if number > 2 {
+			unix.CloseOnExec(number)
+		}
+	}
+	return nil
 }
 
 // called names the process, which may have been executed by a descriptor. It is called on the first thread.
