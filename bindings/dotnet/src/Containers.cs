@@ -199,10 +199,13 @@ namespace Coracle
             new Records<Document>(
                 new StreamHandle(HandleOf(call => Raw.ContainerStats(call, engine, Id, query))), Bounds, Records.Sample);
 
-        /// <summary>Lines of the log; query: a document with any of "stdout", "stderr", "follow", "tail", "since", "until", "details".</summary>
+        /// <summary>
+        /// Lines of the log; query: a document with any of "stdout", "stderr", "follow", "tail", "since" (a time, or seconds since 1970 with
+        /// decimals), "timestamps", "details".
+        /// </summary>
         public Records<LogLine> Logs(object query = null) =>
             new Records<LogLine>(
-                new StreamHandle(HandleOf(call => Raw.ContainerLogs(call, engine, Id, Document.Write(query)))), Bounds, call => new LogLine(call));
+                new StreamHandle(HandleOf(call => Raw.ContainerLogs(call, engine, Id, Document.Query(query)))), Bounds, call => new LogLine(call));
 
         /// <summary>Describes the file at a path of the container: "name", "size", "mode", "mtime", "linkTarget".</summary>
         public Document StatPath(string path) => DocumentOf(call => Raw.ContainerStatPath(call, engine, Id, path));

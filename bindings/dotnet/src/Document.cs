@@ -10,7 +10,8 @@ namespace Coracle
     /// <remarks>
     /// A reader of a member that is absent gives null (or 0, false, an empty list); of one with another type it throws InvalidCastException.
     /// A document that goes in is an object of an anonymous or other type, whose public properties are its members; a dictionary; a
-    /// Document; or a string in JSON. ToString gives JSON, for a serializer of the caller's.
+    /// Document; or a string in JSON. Within it a DateTimeOffset, and a DateTime with a Kind, is a time with its zone; a TimeSpan is a number of
+    /// nanoseconds, and an array of bytes is base64, as the API has them. ToString gives JSON, for a serializer of the caller's.
     /// </remarks>
     public sealed class Document
     {
@@ -21,7 +22,7 @@ namespace Coracle
             Members = members;
         }
 
-        /// <summary>The members: string, long, double, bool, lists, dictionaries.</summary>
+        /// <summary>The members: string, long, ulong (whole numbers that a long does not hold), double, bool, lists, dictionaries.</summary>
         public IReadOnlyDictionary<string, object> Members { get; }
 
         /// <summary>The value of that name or path. A member whose own name has dots comes first.</summary>
@@ -49,6 +50,24 @@ namespace Coracle
 
         /// <summary>A document that goes in, in JSON; null for null.</summary>
         internal static string Write(object value) => value == null ? null : value as string ?? Json.Write(value);
+
+        /// <summary>A query with any of "since" and "until", which may be times of .NET: the library has seconds there.</summary>
+        internal static string Query(object value)
+        {
+            string json = Write(value);
+            if (json == null || value is string || !(Json.Read(json) is Dictionary<string, object> members))
+            {
+                return json;
+            }
+            foreach (string name in new[] { "since", "until" })
+            {
+                if (members.TryGetValue(name, out object found) && found is string text)
+                {
+                    members[name] = Times.Seconds(text);
+                }
+            }
+            return Json.Write(members);
+        }
 
         /// <summary>A list of documents.</summary>
         internal static List<Document> List(string json) => Listed(json == null ? null : Json.Read(json));
@@ -78,8 +97,17 @@ namespace Coracle
         /// <summary>A text, or null.</summary>
         public string Text(string path) => (string)this[path];
 
-        /// <summary>A whole number, or 0.</summary>
-        public long Number(string path) => this[path] is double found ? (long)found : (long)(this[path] ?? 0L);
+        /// <summary>A whole number, or 0. One that a long does not hold is an OverflowException: Members has it as a ulong or a double.</summary>
+        public long Number(string path)
+        {
+            object found = this[path];
+            return found is double number ? checked((long)number) : found is ulong big ? checked((long)big) : (long)(found ?? 0L);
+        }
+
+        /// <summary>
+        /// A time such as "2026-11-28T10:02:03.123456789Z", or null. .NET keeps seven digits of a second: <see cref="Text"/> has all of them.
+        /// </summary>
+        public DateTimeOffset? Time(string path) => Text(path) is string found ? Times.Read(found) : (DateTimeOffset?)null;
 
         /// <summary>Whether the member is there and true.</summary>
         public bool Is(string path) => (bool)(this[path] ?? false);

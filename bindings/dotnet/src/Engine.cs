@@ -78,11 +78,11 @@ namespace Coracle
             });
 
         /// <summary>
-        /// Follows the events of the root: no event after this call is missed silently. query: a document with any of "since", "until",
-        /// "after", "filters".
+        /// Follows the events of the root: no event after this call is missed silently. query: a document with any of "since", "until"
+        /// (a time, or seconds since 1970 with decimals), "after", "filters".
         /// </summary>
         public Events Events(object query = null) =>
-            new Events(new EventsHandle(HandleOf(call => Raw.EventsOpen(call, handle, Document.Write(query)))), Bounds);
+            new Events(new EventsHandle(HandleOf(call => Raw.EventsOpen(call, handle, Document.Query(query)))), Bounds);
 
         /// <summary>Reads every layer and image of the store; the member "Damage" of the answer lists damaged ones.</summary>
         public Document Verify(bool repair = false) =>

@@ -27,7 +27,10 @@ namespace Coracle
         public IReadOnlyDictionary<string, string> Attributes => Document.Map("Actor.Attributes");
 
         /// <summary>When it happened.</summary>
-        public DateTimeOffset Time => Times.Of(Document.Number("timeNano"));
+        public DateTimeOffset Time => Times.Of(Nanos);
+
+        /// <summary>The same in nanoseconds since 1970, of which <see cref="Time"/> keeps hundreds.</summary>
+        public long Nanos => Document.Number("timeNano");
 
         /// <summary>A number that rises from event to event, for "after".</summary>
         public long Sequence => Document.Number("sequence");

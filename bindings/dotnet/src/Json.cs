@@ -52,9 +52,13 @@ namespace Coracle
             {
                 WriteMembers(into, members, depth);
             }
+            else if (value is byte[] bytes)
+            {
+                Quote(into, Convert.ToBase64String(bytes));
+            }
             else if (value is IEnumerable list)
             {
-                WriteList(into, list, depth);
+                WriteEach(into, list, depth);
             }
             else
             {
@@ -86,6 +90,32 @@ namespace Coracle
             into.Append(before == "{" ? "{}" : "}");
         }
 
+        /// <summary>A list, or a dictionary that is neither of those above, such as IReadOnlyDictionary of a type of its own.</summary>
+        private static void WriteEach(StringBuilder into, IEnumerable list, int depth)
+        {
+            foreach (Type one in list.GetType().GetInterfaces())
+            {
+                if (one.IsGenericType && one.GetGenericTypeDefinition() == typeof(IEnumerable<>) && IsPair(one.GetGenericArguments()[0]))
+                {
+                    WriteMembers(into, Pairs(list, one.GetGenericArguments()[0]), depth);
+                    return;
+                }
+            }
+            WriteList(into, list, depth);
+        }
+
+        private static bool IsPair(Type type) => type.IsGenericType && type.GetGenericTypeDefinition() == typeof(KeyValuePair<,>);
+
+        private static IEnumerable<KeyValuePair<string, object>> Pairs(IEnumerable list, Type pair)
+        {
+            PropertyInfo key = pair.GetProperty("Key"), value = pair.GetProperty("Value");
+            foreach (object one in list)
+            {
+                yield return new KeyValuePair<string, object>(
+                    Convert.ToString(key.GetValue(one), CultureInfo.InvariantCulture), value.GetValue(one));
+            }
+        }
+
         private static void WriteList(StringBuilder into, IEnumerable list, int depth)
         {
             string before = "[";
@@ -100,6 +130,12 @@ namespace Coracle
 
         private static void WriteOther(StringBuilder into, object value, int depth)
         {
+            if (value is float single && !float.IsNaN(single) && !float.IsInfinity(single))
+            {
+                // A float that became a double would have other digits.
+                into.Append(single.ToString("R", CultureInfo.InvariantCulture));
+                return;
+            }
             if (value is double || value is float)
             {
                 double number = Convert.ToDouble(value, CultureInfo.InvariantCulture);
@@ -110,7 +146,22 @@ namespace Coracle
                 into.Append(number.ToString("R", CultureInfo.InvariantCulture));
                 return;
             }
-            if (value is Enum || value is char || value is Guid)
+            if (value is DateTimeOffset moment)
+            {
+                Quote(into, Times.Text(moment));
+                return;
+            }
+            if (value is DateTime time)
+            {
+                Quote(into, Times.Text(time));
+                return;
+            }
+            if (value is TimeSpan length)
+            {
+                into.Append(Times.Nanos(length).ToString(CultureInfo.InvariantCulture));
+                return;
+            }
+            if (value is Enum || value is char || value is Guid || value is Uri || value is Version)
             {
                 Quote(into, value.ToString());
                 return;
@@ -184,7 +235,7 @@ namespace Coracle
 
         private static CoracleException Wrong(string message) => CoracleException.Of(Code.Invalid, message);
 
-        /// <summary>Maps are Dictionary, lists List, numbers long or double.</summary>
+        /// <summary>Maps are Dictionary, lists List, numbers long, ulong or double.</summary>
         internal static object Read(string text) => new Reader(text).Whole();
 
         private sealed class Reader
@@ -386,6 +437,10 @@ namespace Coracle
                 if (long.TryParse(found, NumberStyles.AllowLeadingSign, CultureInfo.InvariantCulture, out long whole))
                 {
                     return whole;
+                }
+                if (ulong.TryParse(found, NumberStyles.None, CultureInfo.InvariantCulture, out ulong big))
+                {
+                    return big;
                 }
                 if (double.TryParse(found, NumberStyles.Float, CultureInfo.InvariantCulture, out double number))
                 {

@@ -1,5 +1,6 @@
 using System;
 using System.Collections.Generic;
+using System.Globalization;
 using System.IO;
 using System.Text;
 
@@ -109,7 +110,7 @@ namespace Coracle
         internal LogLine(Call call)
         {
             Channel = (Channel)call.Frame.Channel;
-            Time = Times.Of(call.Frame.Nanos);
+            Nanos = call.Frame.Nanos;
             Data = call.FrameBytes();
         }
 
@@ -117,7 +118,10 @@ namespace Coracle
         public Channel Channel { get; }
 
         /// <summary>When it came.</summary>
-        public DateTimeOffset Time { get; }
+        public DateTimeOffset Time => Times.Of(Nanos);
+
+        /// <summary>When it came, in nanoseconds since 1970, of which <see cref="Time"/> keeps hundreds.</summary>
+        public long Nanos { get; }
 
         /// <summary>Its bytes, with the newline.</summary>
         public byte[] Data { get; }
@@ -140,8 +144,70 @@ namespace Coracle
     {
         private static readonly DateTimeOffset Epoch = new DateTimeOffset(1970, 1, 1, 0, 0, 0, TimeSpan.Zero);
 
+        private const int Digits = 7;
+
         /// <summary>A time of nanoseconds, of which .NET keeps hundreds.</summary>
-        internal static DateTimeOffset Of(long nanos) => Epoch.AddTicks(nanos / 100);
+        internal static DateTimeOffset Of(long nanos) => Epoch.AddTicks(nanos / 100 - (nanos % 100 < 0 ? 1 : 0));
+
+        /// <summary>A time as documents have it, with every digit and the zone.</summary>
+        internal static string Text(DateTimeOffset time) => time.ToString("yyyy-MM-dd'T'HH:mm:ss.fffffffzzz", CultureInfo.InvariantCulture);
+
+        /// <summary>The same; the zone of a time without one is nobody's to guess.</summary>
+        internal static string Text(DateTime time)
+        {
+            if (time.Kind == DateTimeKind.Unspecified)
+            {
+                throw CoracleException.Of(
+                    Code.Invalid, "a document has a DateTime without a time zone: give it a Kind, or take a DateTimeOffset");
+            }
+            return time.ToString("yyyy-MM-dd'T'HH:mm:ss.fffffffK", CultureInfo.InvariantCulture);
+        }
+
+        /// <summary>A length of time as documents have it: nanoseconds.</summary>
+        internal static long Nanos(TimeSpan time)
+        {
+            try
+            {
+                return checked(time.Ticks * 100);
+            }
+            catch (OverflowException)
+            {
+                throw CoracleException.Of(Code.Invalid, "a document cannot have the length of time " + time + ": in nanoseconds it is too big");
+            }
+        }
+
+        /// <summary>Reads a time of a document; digits that .NET does not keep are cut off.</summary>
+        internal static DateTimeOffset Read(string text) =>
+            TryRead(text, out DateTimeOffset read) ? read : throw new FormatException("\"" + text + "\" is no time");
+
+        private static bool TryRead(string text, out DateTimeOffset read)
+        {
+            string kept = text;
+            int point = text.IndexOf('.');
+            int end = point + 1;
+            while (point >= 0 && end < text.Length && text[end] >= '0' && text[end] <= '9')
+            {
+                end++;
+            }
+            if (end - point - 1 > Digits)
+            {
+                kept = text.Substring(0, point + 1 + Digits) + text.Substring(end);
+            }
+            return DateTimeOffset.TryParseExact(
+                kept, "yyyy-MM-dd'T'HH:mm:ss.FFFFFFFK", CultureInfo.InvariantCulture, DateTimeStyles.AssumeUniversal, out read);
+        }
+
+        /// <summary>The time of a text in seconds since 1970, as queries have them; another text is as it was.</summary>
+        internal static string Seconds(string text)
+        {
+            if (!TryRead(text, out DateTimeOffset time) || time < Epoch)
+            {
+                return text;
+            }
+            long ticks = (time - Epoch).Ticks;
+            return (ticks / TimeSpan.TicksPerSecond).ToString(CultureInfo.InvariantCulture) + "." +
+                (ticks % TimeSpan.TicksPerSecond).ToString("d7", CultureInfo.InvariantCulture);
+        }
     }
 
     /// <summary>Everything that a process gave.</summary>
