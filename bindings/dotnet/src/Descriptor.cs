@@ -6,7 +6,7 @@ using Microsoft.Win32.SafeHandles;
 
 namespace Coracle
 {
-    /// <summary>A descriptor that the library gave. It ends by Dispose, or when it is forgotten.</summary>
+    /// <summary>A descriptor that the library gave. It ends by Dispose or, unless it is a lease, when it is forgotten.</summary>
     public sealed class Descriptor : SafeHandleMinusOneIsInvalid, IEnds
     {
         private volatile bool ended;
@@ -17,6 +17,13 @@ namespace Coracle
         }
 
         bool IEnds.IsEnded => ended;
+
+        /// <summary>The same descriptor, which does not end when it is forgotten.</summary>
+        internal Descriptor UntilDisposed()
+        {
+            GC.SuppressFinalize(this);
+            return this;
+        }
 
         /// <summary>The number, valid until Dispose: for other code of C in this program.</summary>
         public int Number

@@ -18,13 +18,16 @@ namespace Coracle
 
         internal override Engine With(Bounds other) => new Engine(handle, other);
 
-        /// <summary>Opens a root, a directory, and makes it if it is not there.</summary>
+        /// <summary>
+        /// Opens a root, a directory, and makes it if it is not there. A handle that is forgotten is closed by the garbage collector; one of
+        /// <see cref="OpenOptions.Ephemeral"/>, whose end ends containers, stays open until it is disposed or the program ends.
+        /// </summary>
         public static Engine Open(string root, OpenOptions options = null)
         {
             using (var call = new Call(Bounds.None))
             {
                 Raw.Open(call, root, options);
-                return new Engine(new EngineHandle(call.OutHandle), Bounds.None);
+                return new Engine(new EngineHandle(call.OutHandle, options != null && options.Ephemeral), Bounds.None);
             }
         }
 
@@ -50,7 +53,10 @@ namespace Coracle
         public Container Container(string id) => Containers.Get(id);
 
         /// <summary>Another handle of the same engine, which stays open when this one is disposed.</summary>
-        public Engine Again() => InCall(call => new Engine(new EngineHandle(Raw.Ref(call, handle)), Bounds));
+        public Engine Again() => Again(handle.IsEphemeral);
+
+        /// <summary>Another handle; stays: not even the garbage collector ends it.</summary>
+        internal Engine Again(bool stays) => InCall(call => new Engine(new EngineHandle(Raw.Ref(call, handle), stays), Bounds));
 
         /// <summary>Describes the engine and the host: the document of GET /info.</summary>
         public Document Info() => DocumentOf(call => Raw.EngineInfo(call, handle));
@@ -69,12 +75,15 @@ namespace Coracle
         public void Reload(IEnumerable<string> labels, IDictionary<string, string> settings) =>
             Do(call => Raw.EngineReload(call, handle, Document.Write(labels), Document.Write(settings)));
 
-        /// <summary>Holds a lease: containers with the label "coracle.lease" of that name end when no process has its descriptor open any more.</summary>
+        /// <summary>
+        /// Holds a lease: containers with the label "coracle.lease" of that name end when no process has its descriptor open any more. It is held
+        /// until it is disposed or the program ends, also if the program keeps no reference to it: the garbage collector ends no container.
+        /// </summary>
         public Descriptor Lease(string name) =>
             InCall(call =>
             {
                 Raw.LeaseHold(call, handle, name);
-                return new Descriptor(call.OutNumber);
+                return new Descriptor(call.OutNumber).UntilDisposed();
             });
 
         /// <summary>

@@ -16,8 +16,8 @@ namespace Coracle
 
         internal EngineHttpHandler(Engine engine)
         {
-            // The handle of the caller's may be disposed before its clients.
-            this.engine = engine.Again();
+            // The handle of the caller's may be disposed before its clients. Clients are seldom disposed: a forgotten one keeps no engine open.
+            this.engine = engine.Again(false);
         }
 
         protected override async Task<HttpResponseMessage> SendAsync(HttpRequestMessage request, CancellationToken cancellation)

@@ -147,7 +147,20 @@ namespace Coracle
 
     internal sealed class EngineHandle : CoreHandle
     {
-        internal EngineHandle(IntPtr pointer) : base("engine", pointer, Native.coracle_close, false) { }
+        /// <param name="pointer">the handle of C</param>
+        /// <param name="isEphemeral">whether containers end with the handle</param>
+        internal EngineHandle(IntPtr pointer, bool isEphemeral) : base("engine", pointer, Native.coracle_close, false)
+        {
+            IsEphemeral = isEphemeral;
+            if (isEphemeral)
+            {
+                // Containers end with it, so the caller chooses when.
+                GC.SuppressFinalize(this);
+            }
+        }
+
+        /// <summary>Whether containers end with the handle.</summary>
+        internal bool IsEphemeral { get; }
     }
 
     internal sealed class SessionHandle : CoreHandle

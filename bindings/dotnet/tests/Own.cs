@@ -33,6 +33,7 @@ namespace Coracle.Tests
             Connections();
             Callers();
             Crowd();
+            Kept();
             Values();
             Leaks();
         }
