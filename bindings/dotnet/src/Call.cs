@@ -25,6 +25,7 @@ namespace Coracle
         private readonly Bounds bounds;
         private readonly bool begins;
         private readonly List<CoreHandle> used = new List<CoreHandle>();
+        private List<SafeHandle> kept;
         private List<IntPtr> allocated;
         private Op op;
         private Source source;
@@ -62,6 +63,7 @@ namespace Coracle
                 }
                 handle.DangerousRelease();
             }
+            kept?.ForEach(handle => handle.DangerousRelease());
             op?.End();
             if (allocated != null)
             {
@@ -77,6 +79,34 @@ namespace Coracle
             handle.Use();
             used.Add(handle);
             return handle;
+        }
+
+        /// <summary>The number of a descriptor of the caller's, which no Dispose and no garbage collector closes during the call.</summary>
+        internal int Kept(SafeHandle descriptor)
+        {
+            if (descriptor == null)
+            {
+                return -1;
+            }
+            bool added = false;
+            try
+            {
+                if (!descriptor.IsInvalid && !(descriptor is IEnds known && known.IsEnded))
+                {
+                    descriptor.DangerousAddRef(ref added);
+                }
+            }
+            catch (ObjectDisposedException)
+            {
+                // Closed meanwhile.
+            }
+            if (!added)
+            {
+                throw CoracleException.Of(Code.Misuse, "a descriptor of the call is closed");
+            }
+            kept = kept ?? new List<SafeHandle>();
+            kept.Add(descriptor);
+            return checked((int)(long)descriptor.DangerousGetHandle());
         }
 
         internal OpHandle Op()
@@ -165,9 +195,9 @@ namespace Coracle
             return new IoStruct
             {
                 Flags = io.Direct ? (ulong)Raw.IO_DIRECT : 0,
-                FdIn = ProcessIo.NumberOf(io.Stdin),
-                FdOut = ProcessIo.NumberOf(io.Stdout),
-                FdErr = ProcessIo.NumberOf(io.Stderr),
+                FdIn = Kept(io.Stdin),
+                FdOut = Kept(io.Stdout),
+                FdErr = Kept(io.Stderr),
                 Rows = io.Rows,
                 Cols = io.Cols,
             };
@@ -179,7 +209,7 @@ namespace Coracle
             return from == null ? IntPtr.Zero : from.Function;
         }
 
-        internal IntPtr User(Source from) => from == null ? IntPtr.Zero : from.User;
+        internal IntPtr User(Source from) => from == null ? IntPtr.Zero : from.UserOf(this);
 
         // ---- answers
 

@@ -1,6 +1,7 @@
 using System;
 using System.Collections.Generic;
 using System.Net.Http;
+using System.Runtime.InteropServices;
 using System.Threading;
 using System.Threading.Tasks;
 
@@ -148,14 +149,17 @@ namespace Coracle
 
         /// <summary>
         /// Serves the HTTP API to others until the server is disposed or the program ends, also if the program keeps no reference to it.
-        /// options: a document with any of "Addresses", "InsecureTcp", "HostNames"; sockets listen already, and the server takes duplicates.
+        /// options: a document with any of "Addresses", "InsecureTcp", "HostNames"; sockets listen already, and the server takes duplicates:
+        /// Socket.SafeHandle of .NET 5 and later, or a SafeFileHandle of Socket.Handle that does not own it.
         /// </summary>
-        public Server Serve(object options, params Descriptor[] sockets)
+        public Server Serve(object options, params SafeHandle[] sockets)
         {
-            int[] numbers = Array.ConvertAll(sockets, one => one.Number);
-            IntPtr server = HandleOf(call => Raw.HttpServe(call, handle, Document.Write(options), numbers));
-            GC.KeepAlive(sockets);
-            return new Server(server, Bounds);
+            if (sockets == null || Array.IndexOf(sockets, null) >= 0)
+            {
+                throw new ArgumentNullException(nameof(sockets));
+            }
+            return new Server(
+                HandleOf(call => Raw.HttpServe(call, handle, Document.Write(options), Array.ConvertAll(sockets, call.Kept))), Bounds);
         }
 
         /// <summary>Ends the handle. Containers run on; sessions, streams and events that came from it stay valid.</summary>

@@ -101,7 +101,7 @@ namespace Coracle
         {
             using (Descriptor opened = Descriptor.Open(directory))
             {
-                return IdOf(call => Raw.ImageBuildDir(call, engine, Document.Write(query), opened.Number));
+                return IdOf(call => Raw.ImageBuildDir(call, engine, Document.Write(query), call.Kept(opened)));
             }
         }
 

@@ -2,6 +2,7 @@ using System;
 using System.Collections.Generic;
 using System.Globalization;
 using System.IO;
+using System.Runtime.InteropServices;
 using System.Text;
 
 namespace Coracle
@@ -83,14 +84,17 @@ namespace Coracle
     /// <summary>Where the standard streams of a process come from; null: the library makes the stream.</summary>
     public sealed class ProcessIo
     {
-        /// <summary>A descriptor of the caller's in place of the session's own.</summary>
-        public Descriptor Stdin { get; set; }
+        /// <summary>
+        /// A descriptor of the caller's in place of the session's own: FileStream.SafeFileHandle, the handle of a pipe, a <see cref="Descriptor"/>.
+        /// The process gets a duplicate; the caller's stays open during the call, and is the caller's to dispose afterwards.
+        /// </summary>
+        public SafeHandle Stdin { get; set; }
 
         /// <summary>The same for stdout.</summary>
-        public Descriptor Stdout { get; set; }
+        public SafeHandle Stdout { get; set; }
 
         /// <summary>The same for stderr.</summary>
-        public Descriptor Stderr { get; set; }
+        public SafeHandle Stderr { get; set; }
 
         /// <summary>The size of a terminal; 0: not set.</summary>
         public ushort Rows { get; set; }
@@ -100,8 +104,6 @@ namespace Coracle
 
         /// <summary>The process itself gets the descriptors, without a copy of any byte.</summary>
         public bool Direct { get; set; }
-
-        internal static int NumberOf(Descriptor given) => given == null ? -1 : given.Number;
     }
 
     /// <summary>A line of a log.</summary>

@@ -25,20 +25,18 @@ namespace Coracle
 
         internal IntPtr Function => file != null ? Loader.ReadFd : Callbacks.Read;
 
-        internal IntPtr User
+        /// <summary>What the function gets. The file stays open during the call.</summary>
+        internal IntPtr UserOf(Call call)
         {
-            get
+            if (file != null)
             {
-                if (file != null)
-                {
-                    return (IntPtr)file.Number;
-                }
-                if (user == IntPtr.Zero)
-                {
-                    user = Callbacks.Keep(this);
-                }
-                return user;
+                return (IntPtr)call.Kept(file);
             }
+            if (user == IntPtr.Zero)
+            {
+                user = Callbacks.Keep(this);
+            }
+            return user;
         }
 
         internal static Source Of(Stream stream) => stream == null ? null : new Source(stream, null);

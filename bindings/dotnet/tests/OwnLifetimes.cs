@@ -1,6 +1,9 @@
 using System;
 using System.IO;
+using System.Net.Http;
+using System.Net.Sockets;
 using System.Threading;
+using Microsoft.Win32.SafeHandles;
 
 namespace Coracle.Tests
 {
@@ -53,6 +56,46 @@ namespace Coracle.Tests
 
         private static void Kept()
         {
+            Tests["descriptors of the caller's stay open during a call, disposed or forgotten"] = (engine, dir) =>
+            {
+                File.WriteAllText(dir + "/in", "in");
+                Descriptor disposed = Descriptor.Open(dir + "/in");
+                WeakReference forgotten = null;
+                using (var call = new Call(Bounds.None))
+                {
+                    call.Io(new ProcessIo { Stdin = disposed });
+                    disposed.Dispose();
+                    Same(false, disposed.IsClosed);
+                    Ended(OnThread(() =>
+                    {
+                        Descriptor one = Descriptor.Open(dir + "/in");
+                        forgotten = new WeakReference(one);
+                        call.Io(new ProcessIo { Stdout = one });
+                    }));
+                    Collect();
+                    Same(true, forgotten.IsAlive);
+                    Raises<MisuseException>(() => call.Io(new ProcessIo { Stdin = disposed }));
+                }
+                Same(true, disposed.IsClosed);
+                Container box = engine.Containers.Create(Shell("true"));
+                Raises<MisuseException>(() => box.StartAttached(new ProcessIo { Stdin = disposed }));
+                Raises<MisuseException>(() => Ended(box.StartAttachedAsync(new ProcessIo { Stdin = disposed })));
+                Raises<MisuseException>(() => box.StartAttached(new ProcessIo { Stdin = new SafeFileHandle((IntPtr)(-1), false) }));
+            };
+            Tests["a server takes sockets of the caller's"] = (engine, dir) =>
+            {
+                using (var listener = new Socket(AddressFamily.InterNetwork, SocketType.Stream, ProtocolType.Tcp))
+                {
+                    listener.Bind(new System.Net.IPEndPoint(System.Net.IPAddress.Loopback, 0));
+                    listener.Listen(5);
+                    using (engine.Serve(new { InsecureTcp = true }, new SafeFileHandle(listener.Handle, false)))
+                    using (var client = new HttpClient())
+                    {
+                        Same("OK", Ended(client.GetStringAsync("http://" + listener.LocalEndPoint + "/_ping")).Trim());
+                    }
+                    Raises<ArgumentNullException>(() => engine.Serve(new { InsecureTcp = true }, new SafeFileHandle[1]));
+                }
+            };
             Tests["a lease that is forgotten is held, one that is disposed is not"] = (engine, dir) =>
             {
                 Ended(OnThread(() => Same(false, engine.Lease("forgotten").IsClosed)));

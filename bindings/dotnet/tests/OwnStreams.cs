@@ -126,6 +126,17 @@ namespace Coracle.Tests
                 {
                     Same("from a file\nend\n", session.Communicate().Text);
                 }
+                // Whatever of .NET has a descriptor.
+                using (FileStream stdin = File.OpenRead(dir + "/in"))
+                using (var stdout = new FileStream(dir + "/out", FileMode.Create, FileAccess.Write, FileShare.ReadWrite))
+                using (Session session = Ended(
+                    engine.Containers.Create(Shell("cat; echo end")).StartAttachedAsync(
+                        new ProcessIo { Stdin = stdin.SafeFileHandle, Stdout = stdout.SafeFileHandle })))
+                {
+                    Same(0, session.Wait());
+                    stdout.Dispose();
+                    Same("from a file\nend\n", File.ReadAllText(dir + "/out"));
+                }
             };
         }
 
