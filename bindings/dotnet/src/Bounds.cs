@@ -33,7 +33,8 @@ namespace Coracle
         /// <summary>How long a call that begins now may last; null: without a bound.</summary>
         internal TimeSpan? Left => end == null ? timeout : Max(TimeSpan.Zero, end.Value - Clock.Elapsed);
 
-        internal Bounds Within(TimeSpan time) => new Bounds(time, null, Tokens, Listener);
+        /// <summary>With Timeout.InfiniteTimeSpan nothing bounds the calls, as everywhere in .NET.</summary>
+        internal Bounds Within(TimeSpan time) => new Bounds(time == Timeout.InfiniteTimeSpan ? (TimeSpan?)null : time, null, Tokens, Listener);
 
         /// <summary>Bounds for several calls that last, together, as long as one may.</summary>
         internal Bounds Together()

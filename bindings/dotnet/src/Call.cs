@@ -41,30 +41,25 @@ namespace Coracle
             Result.Size = (UIntPtr)ResultStruct.Length;
         }
 
-        /// <summary>The operation, which then outlives the call.</summary>
+        /// <summary>The operation, which then outlives the call; the handles that end it by their Dispose still do.</summary>
         internal Op TakeOp()
         {
             Op taken = op;
-            foreach (CoreHandle handle in used)
-            {
-                handle.End(taken);
-            }
             op = null;
             return taken;
         }
 
         public void Dispose()
         {
+            op?.End();
             foreach (CoreHandle handle in used)
             {
-                if (op != null)
-                {
-                    handle.End(op);
-                }
                 handle.DangerousRelease();
             }
             kept?.ForEach(handle => handle.DangerousRelease());
-            op?.End();
+            // Answers that nobody took.
+            Taken(ref OutId);
+            Taken(ref OutJson);
             if (allocated != null)
             {
                 allocated.ForEach(Marshal.FreeHGlobal);
@@ -120,12 +115,9 @@ namespace Coracle
                 using (var making = new Call(Bounds.None))
                 {
                     Raw.OpNew(making, begins ? (ulong)Raw.OP_NONBLOCK : 0);
-                    op = new Op(new OpHandle(making.OutHandle), bounds);
+                    op = new Op(new OpHandle(making.OutHandle), used);
                 }
-                foreach (CoreHandle handle in used)
-                {
-                    handle.Begin(op);
-                }
+                op.Begin(bounds, begins);
             }
             return op.Handle;
         }
@@ -239,14 +231,20 @@ namespace Coracle
 
         internal string Json() => Taken(ref OutJson);
 
-        internal string BorrowedJson() => Borrowed(OutJson);
-
-        /// <summary>The code of an operation's answer, whose texts are freed.</summary>
-        internal int ResultCode()
+        internal string BorrowedJson()
         {
-            Taken(ref Result.Id);
-            Taken(ref Result.Json);
-            return Result.Code;
+            string borrowed = Borrowed(OutJson);
+            OutJson = IntPtr.Zero;
+            return borrowed;
+        }
+
+        /// <summary>The answer of a call that was begun, in the places of one that was not.</summary>
+        internal void TakeResult()
+        {
+            OutNumber = Result.Code;
+            OutId = Result.Id;
+            OutJson = Result.Json;
+            OutHandle = Result.Session != IntPtr.Zero ? Result.Session : Result.Stream;
         }
 
         internal byte[] FrameBytes()

@@ -34,23 +34,27 @@ namespace Coracle
 
         /// <summary>Makes the one request of this connection.</summary>
         public Response Request(string method, string target, IDictionary<string, string> headers = null, Stream body = null) =>
-            RequestAsync(method, target, headers, body).GetAwaiter().GetResult();
+            Request(method, target, headers, body, CancellationToken.None, true).GetAwaiter().GetResult();
 
         /// <summary>
         /// Makes the one request of this connection. The body of an answer with status 101 is the bytes of the stream that was asked for, in
         /// both directions. The end of the answer ends the connection. body: is sent in pieces, as it comes; null: none.
         /// </summary>
-        public async Task<Response> RequestAsync(
+        public Task<Response> RequestAsync(
             string method, string target, IDictionary<string, string> headers = null, Stream body = null,
-            CancellationToken cancellation = default(CancellationToken))
+            CancellationToken cancellation = default(CancellationToken)) =>
+            Request(method, target, headers, body, cancellation, false);
+
+        private async Task<Response> Request(
+            string method, string target, IDictionary<string, string> headers, Stream body, CancellationToken cancellation, bool blocking)
         {
             byte[] head = Head(method, target, headers ?? new Dictionary<string, string>(), body != null);
-            await socket.WriteAsync(head, 0, head.Length, cancellation).ConfigureAwait(false);
+            await socket.Write(head, 0, head.Length, cancellation, blocking).ConfigureAwait(false);
             if (body != null)
             {
-                await Send(body, cancellation).ConfigureAwait(false);
+                await Send(body, cancellation, blocking).ConfigureAwait(false);
             }
-            return await Answer(method, cancellation).ConfigureAwait(false);
+            return await Answer(method, cancellation, blocking).ConfigureAwait(false);
         }
 
         private static byte[] Head(string method, string target, IDictionary<string, string> headers, bool body)
@@ -77,31 +81,36 @@ namespace Coracle
             return Encoding.UTF8.GetBytes(string.Join(End, lines) + End + End);
         }
 
-        private async Task Send(Stream body, CancellationToken cancellation)
+        private async Task Send(Stream body, CancellationToken cancellation, bool blocking)
         {
             var piece = new byte[Piece];
-            for (int count; (count = await body.ReadAsync(piece, 0, piece.Length, cancellation).ConfigureAwait(false)) > 0;)
+            for (;;)
             {
+                int count = blocking
+                    ? body.Read(piece, 0, piece.Length)
+                    : await body.ReadAsync(piece, 0, piece.Length, cancellation).ConfigureAwait(false);
                 byte[] size = Encoding.ASCII.GetBytes(count.ToString("x", CultureInfo.InvariantCulture) + End);
-                await socket.WriteAsync(size, 0, size.Length, cancellation).ConfigureAwait(false);
-                await socket.WriteAsync(piece, 0, count, cancellation).ConfigureAwait(false);
-                await socket.WriteAsync(Encoding.ASCII.GetBytes(End), 0, End.Length, cancellation).ConfigureAwait(false);
+                await socket.Write(size, 0, size.Length, cancellation, blocking).ConfigureAwait(false);
+                await socket.Write(piece, 0, count, cancellation, blocking).ConfigureAwait(false);
+                await socket.Write(Encoding.ASCII.GetBytes(End), 0, End.Length, cancellation, blocking).ConfigureAwait(false);
+                if (count == 0)
+                {
+                    return;
+                }
             }
-            byte[] last = Encoding.ASCII.GetBytes("0" + End + End);
-            await socket.WriteAsync(last, 0, last.Length, cancellation).ConfigureAwait(false);
         }
 
-        private async Task<Response> Answer(string method, CancellationToken cancellation)
+        private async Task<Response> Answer(string method, CancellationToken cancellation, bool blocking)
         {
             for (;;)
             {
-                string[] first = (await incoming.Line(cancellation).ConfigureAwait(false)).Split(new[] { ' ' }, 3);
+                string[] first = (await incoming.Line(cancellation, blocking).ConfigureAwait(false)).Split(new[] { ' ' }, 3);
                 if (first.Length < 2 || !first[0].StartsWith("HTTP/1.", StringComparison.Ordinal) ||
                     !int.TryParse(first[1], NumberStyles.None, CultureInfo.InvariantCulture, out int status))
                 {
                     throw new IOException("the answer is no HTTP");
                 }
-                Dictionary<string, IReadOnlyList<string>> headers = await incoming.Headers(cancellation).ConfigureAwait(false);
+                Dictionary<string, IReadOnlyList<string>> headers = await incoming.Headers(cancellation, blocking).ConfigureAwait(false);
                 // A remark in between, such as 100.
                 if (status >= 200 || status == 101)
                 {
@@ -144,12 +153,12 @@ namespace Coracle
     {
         private const int LongestLine = 64 << 10;
 
-        private readonly Stream from;
+        private readonly PlainStream from;
         private readonly byte[] buffer = new byte[16 << 10];
         private int at;
         private int end;
 
-        internal Incoming(Stream from)
+        internal Incoming(PlainStream from)
         {
             this.from = from;
         }
@@ -163,11 +172,11 @@ namespace Coracle
             Chunks,
         }
 
-        internal async Task<int> Read(byte[] to, int offset, int count, CancellationToken cancellation)
+        internal async Task<int> Read(byte[] to, int offset, int count, CancellationToken cancellation, bool blocking)
         {
             if (at == end)
             {
-                return await from.ReadAsync(to, offset, count, cancellation).ConfigureAwait(false);
+                return await from.Read(to, offset, count, cancellation, blocking).ConfigureAwait(false);
             }
             int now = Math.Min(count, end - at);
             Buffer.BlockCopy(buffer, at, to, offset, now);
@@ -176,7 +185,7 @@ namespace Coracle
         }
 
         /// <summary>A line, without its end.</summary>
-        internal async Task<string> Line(CancellationToken cancellation)
+        internal async Task<string> Line(CancellationToken cancellation, bool blocking)
         {
             var made = new StringBuilder();
             for (;;)
@@ -185,7 +194,7 @@ namespace Coracle
                 {
                     at = 0;
                     end = 0;
-                    end = await from.ReadAsync(buffer, 0, buffer.Length, cancellation).ConfigureAwait(false);
+                    end = await from.Read(buffer, 0, buffer.Length, cancellation, blocking).ConfigureAwait(false);
                     if (end == 0)
                     {
                         throw new EndOfStreamException("the connection ended within an answer");
@@ -204,10 +213,10 @@ namespace Coracle
             }
         }
 
-        internal async Task<Dictionary<string, IReadOnlyList<string>>> Headers(CancellationToken cancellation)
+        internal async Task<Dictionary<string, IReadOnlyList<string>>> Headers(CancellationToken cancellation, bool blocking)
         {
             var made = new Dictionary<string, IReadOnlyList<string>>();
-            for (string line; (line = await Line(cancellation).ConfigureAwait(false)).Length != 0;)
+            for (string line; (line = await Line(cancellation, blocking).ConfigureAwait(false)).Length != 0;)
             {
                 int colon = line.IndexOf(':');
                 if (colon > 0)
@@ -243,7 +252,7 @@ namespace Coracle
 
         public override bool CanWrite => form == Incoming.Form.Open;
 
-        public override async Task<int> ReadAsync(byte[] buffer, int offset, int count, CancellationToken cancellation)
+        internal override async Task<int> Read(byte[] buffer, int offset, int count, CancellationToken cancellation, bool blocking)
         {
             CheckRange(buffer, offset, count);
             if (count == 0 || form == Incoming.Form.None)
@@ -252,17 +261,17 @@ namespace Coracle
             }
             if (form == Incoming.Form.Open)
             {
-                return await incoming.Read(buffer, offset, count, cancellation).ConfigureAwait(false);
+                return await incoming.Read(buffer, offset, count, cancellation, blocking).ConfigureAwait(false);
             }
             if (left == 0 && form == Incoming.Form.Chunks)
             {
-                await NextChunk(cancellation).ConfigureAwait(false);
+                await NextChunk(cancellation, blocking).ConfigureAwait(false);
             }
             if (left == 0)
             {
                 return 0;
             }
-            int got = await incoming.Read(buffer, offset, (int)Math.Min(count, left), cancellation).ConfigureAwait(false);
+            int got = await incoming.Read(buffer, offset, (int)Math.Min(count, left), cancellation, blocking).ConfigureAwait(false);
             if (got == 0)
             {
                 throw new EndOfStreamException("the connection ended within a body");
@@ -271,14 +280,14 @@ namespace Coracle
             return got;
         }
 
-        private async Task NextChunk(CancellationToken cancellation)
+        private async Task NextChunk(CancellationToken cancellation, bool blocking)
         {
             if (begun)
             {
-                await incoming.Line(cancellation).ConfigureAwait(false);
+                await incoming.Line(cancellation, blocking).ConfigureAwait(false);
             }
             begun = true;
-            string size = (await incoming.Line(cancellation).ConfigureAwait(false)).Split(';')[0].Trim();
+            string size = (await incoming.Line(cancellation, blocking).ConfigureAwait(false)).Split(';')[0].Trim();
             if (!long.TryParse(size, NumberStyles.AllowHexSpecifier, CultureInfo.InvariantCulture, out left) || left < 0)
             {
                 throw new IOException("the length of a piece is no number");
@@ -286,12 +295,12 @@ namespace Coracle
             if (left == 0)
             {
                 form = Incoming.Form.None;
-                await incoming.Headers(cancellation).ConfigureAwait(false);
+                await incoming.Headers(cancellation, blocking).ConfigureAwait(false);
             }
         }
 
-        public override Task WriteAsync(byte[] buffer, int offset, int count, CancellationToken cancellation) =>
-            CanWrite ? socket.WriteAsync(buffer, offset, count, cancellation) : throw new NotSupportedException();
+        internal override Task Write(byte[] buffer, int offset, int count, CancellationToken cancellation, bool blocking) =>
+            CanWrite ? socket.Write(buffer, offset, count, cancellation, blocking) : throw new NotSupportedException();
 
         protected override void Dispose(bool disposing)
         {

@@ -19,16 +19,16 @@ namespace Coracle
         internal override Containers With(Bounds other) => new Containers(engine, other);
 
         /// <summary>Creates a container of a body of POST /containers/create. name: null: the engine makes one up.</summary>
-        public Container Create(object body, string name = null) =>
-            InCall(call =>
-            {
-                Raw.ContainerCreate(call, engine, name, Document.Write(body));
-                return new Container(engine, call.Id(), Document.Parse(call.Json()).Texts("Warnings"), Bounds);
-            });
+        public Container Create(object body, string name = null) => Creating(body, name).Now();
 
-        /// <summary>Create on another thread.</summary>
+        /// <summary>Create, for which no thread waits.</summary>
         public Task<Container> CreateAsync(object body, string name = null, CancellationToken cancellation = default(CancellationToken)) =>
-            Async(one => one.Create(body, name).With(Bounds), cancellation);
+            Creating(body, name).Begin(cancellation);
+
+        private Work<Container> Creating(object body, string name) =>
+            Working(
+                call => Raw.ContainerCreate(call, engine, name, Document.Write(body)),
+                frame => new Container(engine, frame.Id(), Document.Parse(frame.Json()).Texts("Warnings"), Bounds));
 
         /// <summary>The container of an id, a name, or the beginning of an id; it asks nothing.</summary>
         public Container Get(string id) => new Container(engine, id, new string[0], Bounds);
@@ -44,12 +44,13 @@ namespace Coracle
             DocumentsOf(call => Raw.ContainerList(call, engine, Document.Write(query)));
 
         /// <summary>Removes the containers that do not run, or those of them that the filters of a list choose.</summary>
-        public Document Prune(object filters = null) =>
-            DocumentOf(call => Raw.ContainerPrune(call, engine, Document.Write(filters)));
+        public Document Prune(object filters = null) => Pruning(filters).Now();
 
-        /// <summary>Prune on another thread.</summary>
+        /// <summary>Prune, for which no thread waits.</summary>
         public Task<Document> PruneAsync(object filters = null, CancellationToken cancellation = default(CancellationToken)) =>
-            Async(one => one.Prune(filters), cancellation);
+            Pruning(filters).Begin(cancellation);
+
+        private Work<Document> Pruning(object filters) => Describing(call => Raw.ContainerPrune(call, engine, Document.Write(filters)));
     }
 
     /// <summary>A container by its id or name; it outlives this object and the program.</summary>
@@ -79,65 +80,86 @@ namespace Coracle
         public Document Explain() => DocumentOf(call => Raw.ContainerExplain(call, engine, Id));
 
         /// <summary>Starts the container, detached; false: it ran already.</summary>
-        public bool Start() => Changes(call => Raw.ContainerStart(call, engine, Id, null));
+        public bool Start() => Starting.Now();
 
-        /// <summary>Start on another thread.</summary>
-        public Task<bool> StartAsync(CancellationToken cancellation = default(CancellationToken)) => Async(one => one.Start(), cancellation);
+        /// <summary>Start, for which no thread waits.</summary>
+        public Task<bool> StartAsync(CancellationToken cancellation = default(CancellationToken)) => Starting.Begin(cancellation);
+
+        private Work<bool> Starting => Changing(call => Raw.ContainerStart(call, engine, Id, null));
 
         /// <summary>
         /// Starts the container with its streams in hand from the first byte on. Of a container that runs already it is Attach. io: a terminal's
         /// size, or descriptors of the caller's.
         /// </summary>
-        public Session StartAttached(ProcessIo io = null)
-        {
-            io = io ?? new ProcessIo();
-            IntPtr pointer = HandleOf(call => Raw.ContainerStart(call, engine, Id, io));
-            return pointer == IntPtr.Zero ? Attach(null, io) : new Session(new SessionHandle(pointer), Bounds);
-        }
+        public Session StartAttached(ProcessIo io = null) => StartingAttached(io).Now() ?? Attach(null, io);
 
-        /// <summary>StartAttached on another thread.</summary>
-        public Task<Session> StartAttachedAsync(ProcessIo io = null, CancellationToken cancellation = default(CancellationToken)) =>
-            Async(one => one.StartAttached(io).With(Bounds), cancellation);
+        /// <summary>StartAttached, for which no thread waits.</summary>
+        public async Task<Session> StartAttachedAsync(ProcessIo io = null, CancellationToken cancellation = default(CancellationToken)) =>
+            await StartingAttached(io).Begin(cancellation).ConfigureAwait(false) ??
+            await Attaching(null, io).Begin(cancellation).ConfigureAwait(false);
+
+        private Work<Session> StartingAttached(ProcessIo io) =>
+            Working(call => Raw.ContainerStart(call, engine, Id, io ?? new ProcessIo()), frame => Session.Of(frame, Bounds));
 
         /// <summary>Attaches; query: a document with any of "stdin", "stdout", "stderr", "wait"; none of the streams: all.</summary>
-        public Session Attach(object query = null, ProcessIo io = null) =>
-            new Session(
-                new SessionHandle(HandleOf(call => Raw.ContainerAttach(call, engine, Id, io ?? new ProcessIo(), Document.Write(query)))), Bounds);
+        public Session Attach(object query = null, ProcessIo io = null) => Attaching(query, io).Now();
+
+        private Work<Session> Attaching(object query, ProcessIo io) =>
+            Working(
+                call => Raw.ContainerAttach(call, engine, Id, io ?? new ProcessIo(), Document.Write(query)), frame => Session.Of(frame, Bounds));
 
         /// <summary>Stops the container: its stop signal and, if it still runs after grace, SIGKILL (grace below zero: never). False: it did not run.</summary>
-        public bool Stop(TimeSpan grace) => Changes(call => Raw.ContainerStop(call, engine, Id, Grace(grace)));
+        public bool Stop(TimeSpan grace) => Stopping(grace).Now();
 
-        /// <summary>Stop on another thread.</summary>
+        /// <summary>Stop, for which no thread waits.</summary>
         public Task<bool> StopAsync(TimeSpan grace, CancellationToken cancellation = default(CancellationToken)) =>
-            Async(one => one.Stop(grace), cancellation);
+            Stopping(grace).Begin(cancellation);
+
+        private Work<bool> Stopping(TimeSpan grace) => Changing(call => Raw.ContainerStop(call, engine, Id, Grace(grace)));
 
         /// <summary>Stops the container with its own stop signal and time.</summary>
         public bool Stop() => StopWith(new { });
 
-        /// <summary>Stop on another thread.</summary>
-        public Task<bool> StopAsync(CancellationToken cancellation = default(CancellationToken)) => Async(one => one.Stop(), cancellation);
+        /// <summary>Stop, for which no thread waits.</summary>
+        public Task<bool> StopAsync(CancellationToken cancellation = default(CancellationToken)) => StopWithAsync(new { }, cancellation);
 
         /// <summary>Stops the container; how: a document with any of "signal" and "grace_ms" (below 0: SIGKILL is never sent).</summary>
-        public bool StopWith(object how) => Changes(call => Raw.ContainerStopWith(call, engine, Id, Document.Write(how)));
+        public bool StopWith(object how) => StoppingWith(how).Now();
+
+        /// <summary>StopWith, for which no thread waits.</summary>
+        public Task<bool> StopWithAsync(object how, CancellationToken cancellation = default(CancellationToken)) =>
+            StoppingWith(how).Begin(cancellation);
+
+        private Work<bool> StoppingWith(object how) => Changing(call => Raw.ContainerStopWith(call, engine, Id, Document.Write(how)));
 
         /// <summary>Stops the container if it runs, and starts it.</summary>
-        public void Restart(TimeSpan grace) => Do(call => Raw.ContainerRestart(call, engine, Id, Grace(grace)));
+        public void Restart(TimeSpan grace) => Restarting(grace).Now();
 
-        /// <summary>Restart on another thread.</summary>
+        /// <summary>Restart, for which no thread waits.</summary>
         public Task RestartAsync(TimeSpan grace, CancellationToken cancellation = default(CancellationToken)) =>
-            Async(one => one.Restart(grace), cancellation);
+            Restarting(grace).Begin(cancellation);
+
+        private Work<long> Restarting(TimeSpan grace) => Doing(call => Raw.ContainerRestart(call, engine, Id, Grace(grace)));
 
         /// <summary>The same; how: as of <see cref="StopWith"/>.</summary>
-        public void RestartWith(object how) => Do(call => Raw.ContainerRestartWith(call, engine, Id, Document.Write(how)));
+        public void RestartWith(object how) => RestartingWith(how).Now();
+
+        /// <summary>RestartWith, for which no thread waits.</summary>
+        public Task RestartWithAsync(object how, CancellationToken cancellation = default(CancellationToken)) =>
+            RestartingWith(how).Begin(cancellation);
+
+        private Work<long> RestartingWith(object how) => Doing(call => Raw.ContainerRestartWith(call, engine, Id, Document.Write(how)));
 
         private static long Grace(TimeSpan grace) => grace < TimeSpan.Zero ? -1 : Bounds.Millis(grace);
 
         /// <summary>Sends a signal, a name or a number; null: SIGKILL, and waits for its effect.</summary>
-        public void Kill(string signal = null) => Do(call => Raw.ContainerKill(call, engine, Id, signal));
+        public void Kill(string signal = null) => Killing(signal).Now();
 
-        /// <summary>Kill on another thread.</summary>
+        /// <summary>Kill, for which no thread waits.</summary>
         public Task KillAsync(string signal = null, CancellationToken cancellation = default(CancellationToken)) =>
-            Async(one => one.Kill(signal), cancellation);
+            Killing(signal).Begin(cancellation);
+
+        private Work<long> Killing(string signal) => Doing(call => Raw.ContainerKill(call, engine, Id, signal));
 
         /// <summary>Freezes the container's processes.</summary>
         public void Pause() => Do(call => Raw.ContainerPause(call, engine, Id));
@@ -146,17 +168,21 @@ namespace Coracle
         public void Unpause() => Do(call => Raw.ContainerUnpause(call, engine, Id));
 
         /// <summary>Waits for a condition: the exit code, 128 + n if signal n ended the process.</summary>
-        public int Wait(Condition condition = Condition.NotRunning) => WaitAsync(condition).GetAwaiter().GetResult();
+        public int Wait(Condition condition = Condition.NotRunning) => Ending(NameOf(condition)).Wait();
 
         /// <summary>
         /// The exit code, for which no thread waits. It misses no end after this call: ask for NextExit, start the container, and await. The
         /// token ends the wait, and leaves the container alone.
         /// </summary>
         public Task<int> WaitAsync(Condition condition = Condition.NotRunning, CancellationToken cancellation = default(CancellationToken)) =>
-            WaitFor(condition == Condition.NextExit ? "next-exit" : condition == Condition.Removed ? "removed" : "not-running", cancellation);
+            WaitFor(NameOf(condition), cancellation);
 
-        internal Task<int> WaitFor(string condition, CancellationToken cancellation) =>
-            Begin(call => Raw.ContainerWait(call, engine, Id, condition), cancellation);
+        internal Task<int> WaitFor(string condition, CancellationToken cancellation) => Ending(condition).BeginWait(cancellation);
+
+        private Work<int> Ending(string condition) => Exiting(call => Raw.ContainerWait(call, engine, Id, condition));
+
+        private static string NameOf(Condition condition) =>
+            condition == Condition.NextExit ? "next-exit" : condition == Condition.Removed ? "removed" : "not-running";
 
         /// <summary>A descriptor of the container's first process, which is readable when the process has ended.</summary>
         public Descriptor Pidfd() =>
@@ -167,11 +193,13 @@ namespace Coracle
             });
 
         /// <summary>Removes the container.</summary>
-        public void Remove(Remove how = Coracle.Remove.None) => Do(call => Raw.ContainerRemove(call, engine, Id, (ulong)how));
+        public void Remove(Remove how = Coracle.Remove.None) => Removing(how).Now();
 
-        /// <summary>Remove on another thread.</summary>
+        /// <summary>Remove, for which no thread waits.</summary>
         public Task RemoveAsync(Remove how = Coracle.Remove.None, CancellationToken cancellation = default(CancellationToken)) =>
-            Async(one => one.Remove(how), cancellation);
+            Removing(how).Begin(cancellation);
+
+        private Work<long> Removing(Remove how) => Doing(call => Raw.ContainerRemove(call, engine, Id, (ulong)how));
 
         /// <summary>Gives the container another name.</summary>
         public void Rename(string name) => Do(call => Raw.ContainerRename(call, engine, Id, name));
@@ -222,22 +250,21 @@ namespace Coracle
         /// Extracts a tar, plain or compressed, into a directory of the container; query: a document with any of "noOverwriteDirNonDir",
         /// "copyUIDGID".
         /// </summary>
-        public void PutArchive(string path, Stream archive, object query = null) => Put(path, Source.Of(archive), query);
+        public void PutArchive(string path, Stream archive, object query = null) => Putting(path, Source.From(archive), query).Now();
 
         /// <summary>The same of a file, which the library reads itself.</summary>
-        public void PutArchive(string path, string archive, object query = null) => Put(path, Source.Of(archive), query);
+        public void PutArchive(string path, string archive, object query = null) => Putting(path, Source.From(archive), query).Now();
 
-        /// <summary>PutArchive on another thread.</summary>
+        /// <summary>PutArchive on a thread of its own, which reads the stream.</summary>
         public Task PutArchiveAsync(string path, Stream archive, object query = null, CancellationToken cancellation = default(CancellationToken)) =>
-            Async(one => one.PutArchive(path, archive, query), cancellation);
+            Putting(path, Source.From(archive), query).OnThread(cancellation);
 
-        private void Put(string path, Source archive, object query)
-        {
-            using (archive)
-            {
-                Do(call => Raw.ContainerPutArchive(call, engine, Id, path, Document.Write(query), archive));
-            }
-        }
+        /// <summary>PutArchive of a file, for which no thread waits.</summary>
+        public Task PutArchiveAsync(string path, string archive, object query = null, CancellationToken cancellation = default(CancellationToken)) =>
+            Putting(path, Source.From(archive), query).Begin(cancellation);
+
+        private Work<long> Putting(string path, Func<Source> archive, object query) =>
+            Doing(Source.Using(archive, (call, source) => Raw.ContainerPutArchive(call, engine, Id, path, Document.Write(query), source)));
 
         /// <summary>The container's whole file system as a tar, without binds and volumes.</summary>
         public Stream Export() => new BodyStream(new StreamHandle(HandleOf(call => Raw.ContainerExport(call, engine, Id))), Bounds);
@@ -249,12 +276,14 @@ namespace Coracle
         /// Makes an image of the container, without its volumes: the image's id. query: a document with any of "repo", "tag", "comment", "author",
         /// "pause", "changes"; config: a configuration that is laid over the container's.
         /// </summary>
-        public string Commit(object query, object config = null) =>
-            IdOf(call => Raw.ContainerCommit(call, engine, Id, Document.Write(query), Document.Write(config)));
+        public string Commit(object query, object config = null) => Committing(query, config).Now();
 
-        /// <summary>Commit on another thread.</summary>
+        /// <summary>Commit, for which no thread waits.</summary>
         public Task<string> CommitAsync(object query, object config = null, CancellationToken cancellation = default(CancellationToken)) =>
-            Async(one => one.Commit(query, config), cancellation);
+            Committing(query, config).Begin(cancellation);
+
+        private Work<string> Committing(object query, object config) =>
+            Naming(call => Raw.ContainerCommit(call, engine, Id, Document.Write(query), Document.Write(config)));
 
         /// <summary>Prepares a further process of a body of POST /containers/{id}/exec: "Cmd", "AttachStdout", "Tty", ...</summary>
         public Exec Exec(object body) => new Exec(engine, IdOf(call => Raw.ExecCreate(call, engine, Id, Document.Write(body))), Bounds);
@@ -287,25 +316,30 @@ namespace Coracle
         public string Id { get; }
 
         /// <summary>Starts the process, detached.</summary>
-        public void Start() => Do(call => Raw.ExecStart(call, engine, Id, null));
+        public void Start() => Starting.Now();
 
-        /// <summary>Start on another thread.</summary>
-        public Task StartAsync(CancellationToken cancellation = default(CancellationToken)) => Async(one => one.Start(), cancellation);
+        /// <summary>Start, for which no thread waits.</summary>
+        public Task StartAsync(CancellationToken cancellation = default(CancellationToken)) => Starting.Begin(cancellation);
+
+        private Work<long> Starting => Doing(call => Raw.ExecStart(call, engine, Id, null));
 
         /// <summary>Starts the process with its streams in hand; io: a terminal's size, or descriptors of the caller's.</summary>
-        public Session StartAttached(ProcessIo io = null) =>
-            new Session(new SessionHandle(HandleOf(call => Raw.ExecStart(call, engine, Id, io ?? new ProcessIo()))), Bounds);
+        public Session StartAttached(ProcessIo io = null) => StartingAttached(io).Now();
 
-        /// <summary>StartAttached on another thread.</summary>
+        /// <summary>StartAttached, for which no thread waits.</summary>
         public Task<Session> StartAttachedAsync(ProcessIo io = null, CancellationToken cancellation = default(CancellationToken)) =>
-            Async(one => one.StartAttached(io).With(Bounds), cancellation);
+            StartingAttached(io).Begin(cancellation);
+
+        private Work<Session> StartingAttached(ProcessIo io) =>
+            Working(call => Raw.ExecStart(call, engine, Id, io ?? new ProcessIo()), frame => Session.Of(frame, Bounds));
 
         /// <summary>Waits for the process's end: its exit code, 128 + n if signal n ended it.</summary>
-        public int Wait() => WaitAsync().GetAwaiter().GetResult();
+        public int Wait() => Ending.Wait();
 
         /// <summary>The exit code, for which no thread waits.</summary>
-        public Task<int> WaitAsync(CancellationToken cancellation = default(CancellationToken)) =>
-            Begin(call => Raw.ExecWait(call, engine, Id), cancellation);
+        public Task<int> WaitAsync(CancellationToken cancellation = default(CancellationToken)) => Ending.BeginWait(cancellation);
+
+        private Work<int> Ending => Exiting(call => Raw.ExecWait(call, engine, Id));
 
         /// <summary>Describes the process in full: the document of GET /exec/{id}/json.</summary>
         public Document Inspect() => DocumentOf(call => Raw.ExecInspect(call, engine, Id));

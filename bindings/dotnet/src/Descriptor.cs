@@ -11,6 +11,9 @@ namespace Coracle
     {
         private volatile bool ended;
 
+        /// <summary>One call reads at a time, by whichever stream, and one writes.</summary>
+        internal readonly SemaphoreSlim Reading = new SemaphoreSlim(1), Writing = new SemaphoreSlim(1);
+
         internal Descriptor(int fd) : base(true)
         {
             SetHandle((IntPtr)fd);
@@ -42,12 +45,14 @@ namespace Coracle
         public bool IsReadable => With(fd => Libc.IsReady(fd, Libc.Readable));
 
         /// <summary>Waits until it is readable.</summary>
-        public void WaitReadable() => WaitReadableAsync().GetAwaiter().GetResult();
+        public void WaitReadable() => WaitReadable(CancellationToken.None, true).GetAwaiter().GetResult();
 
         /// <summary>Waits until it is readable. No thread waits.</summary>
-        public async Task WaitReadableAsync(CancellationToken cancellation = default(CancellationToken))
+        public Task WaitReadableAsync(CancellationToken cancellation = default(CancellationToken)) => WaitReadable(cancellation, false);
+
+        private async Task WaitReadable(CancellationToken cancellation, bool blocking)
         {
-            using (var waiting = new Waiting(Bounds.None.CancelledBy(cancellation)))
+            using (var waiting = new Waiting(Bounds.None.CancelledBy(cancellation), blocking))
             {
                 while (!IsReadable)
                 {

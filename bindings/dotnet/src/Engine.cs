@@ -95,12 +95,13 @@ namespace Coracle
             new Events(new EventsHandle(HandleOf(call => Raw.EventsOpen(call, handle, Document.Query(query)))), Bounds);
 
         /// <summary>Reads every layer and image of the store; the member "Damage" of the answer lists damaged ones.</summary>
-        public Document Verify(bool repair = false) =>
-            DocumentOf(call => Raw.RootVerify(call, handle, Document.Write(new { repair })));
+        public Document Verify(bool repair = false) => Verifying(repair).Now();
 
-        /// <summary>Verify on another thread.</summary>
+        /// <summary>Verify, for which no thread waits.</summary>
         public Task<Document> VerifyAsync(bool repair = false, CancellationToken cancellation = default(CancellationToken)) =>
-            Async(one => one.Verify(repair), cancellation);
+            Verifying(repair).Begin(cancellation);
+
+        private Work<Document> Verifying(bool repair) => Describing(call => Raw.RootVerify(call, handle, Document.Write(new { repair })));
 
         /// <summary>Lists files that removals could not remove.</summary>
         public IReadOnlyList<Document> Leftovers() => DocumentsOf(call => Raw.RootLeftovers(call, handle));
@@ -109,20 +110,23 @@ namespace Coracle
         public IReadOnlyList<Document> Sweep() => DocumentsOf(call => Raw.RootSweep(call, handle));
 
         /// <summary>Copies the whole root into a directory that is absent or empty; pause: each container is frozen meanwhile.</summary>
-        public Document CopyRoot(string directory, bool pause = false) =>
-            DocumentOf(call => Raw.RootCopy(call, handle, directory, Document.Write(new { pause })));
+        public Document CopyRoot(string directory, bool pause = false) => CopyingRoot(directory, pause).Now();
 
-        /// <summary>CopyRoot on another thread.</summary>
+        /// <summary>CopyRoot, for which no thread waits.</summary>
         public Task<Document> CopyRootAsync(string directory, bool pause = false, CancellationToken cancellation = default(CancellationToken)) =>
-            Async(one => one.CopyRoot(directory, pause), cancellation);
+            CopyingRoot(directory, pause).Begin(cancellation);
+
+        private Work<Document> CopyingRoot(string directory, bool pause) =>
+            Describing(call => Raw.RootCopy(call, handle, directory, Document.Write(new { pause })));
 
         /// <summary>Imports images, volumes and stopped containers of a dockerd; query: any of "directory", "socket", "names".</summary>
-        public Document ImportDocker(object query) =>
-            DocumentOf(call => Raw.RootImportDocker(call, handle, Document.Write(query)));
+        public Document ImportDocker(object query) => ImportingDocker(query).Now();
 
-        /// <summary>ImportDocker on another thread.</summary>
+        /// <summary>ImportDocker, for which no thread waits.</summary>
         public Task<Document> ImportDockerAsync(object query, CancellationToken cancellation = default(CancellationToken)) =>
-            Async(one => one.ImportDocker(query), cancellation);
+            ImportingDocker(query).Begin(cancellation);
+
+        private Work<Document> ImportingDocker(object query) => Describing(call => Raw.RootImportDocker(call, handle, Document.Write(query)));
 
         /// <summary>Answers a request of the HTTP API in process; a status that reports a failure is an answer, too. body: null: none.</summary>
         public Response Request(string method, string target, IDictionary<string, string> headers = null, byte[] body = null) =>
@@ -194,11 +198,13 @@ namespace Coracle
         public IReadOnlyList<string> Addresses() => TextsOf(call => Raw.HttpServerAddresses(call, handle));
 
         /// <summary>Ends serving; answers under way have grace to come to their end.</summary>
-        public void Shutdown(TimeSpan grace) => Do(call => Raw.HttpServerShutdown(call, handle, Bounds.Millis(grace)));
+        public void Shutdown(TimeSpan grace) => ShuttingDown(grace).Now();
 
-        /// <summary>Shutdown on another thread.</summary>
+        /// <summary>Shutdown, for which no thread waits.</summary>
         public Task ShutdownAsync(TimeSpan grace, CancellationToken cancellation = default(CancellationToken)) =>
-            Async(one => one.Shutdown(grace), cancellation);
+            ShuttingDown(grace).Begin(cancellation);
+
+        private Work<long> ShuttingDown(TimeSpan grace) => Doing(call => Raw.HttpServerShutdown(call, handle, Bounds.Millis(grace)));
 
         /// <summary>Ends the server, without grace.</summary>
         public void Dispose()

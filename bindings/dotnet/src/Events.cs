@@ -55,12 +55,14 @@ namespace Coracle
         /// Waits for the next event; null: "until" is reached. Events that are no longer kept are an error with the code Unavailable, once;
         /// then the next ones come.
         /// </summary>
-        public Event Next() => NextAsync().GetAwaiter().GetResult();
+        public Event Next() => Next(CancellationToken.None, true).GetAwaiter().GetResult();
 
         /// <summary>The same. No thread waits.</summary>
-        public async Task<Event> NextAsync(CancellationToken cancellation = default(CancellationToken))
+        public Task<Event> NextAsync(CancellationToken cancellation = default(CancellationToken)) => Next(cancellation, false);
+
+        private async Task<Event> Next(CancellationToken cancellation, bool blocking)
         {
-            using (var waiting = new Waiting(Bounds.CancelledBy(cancellation)))
+            using (var waiting = new Waiting(Bounds.CancelledBy(cancellation), blocking))
             {
                 for (;;)
                 {

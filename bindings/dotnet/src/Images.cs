@@ -45,115 +45,119 @@ namespace Coracle
         public Document PruneCaches(object filters = null) => DocumentOf(call => Raw.BuildPrune(call, engine, Document.Write(filters)));
 
         /// <summary>Loads every image of an archive (docker save, OCI layout; plain or compressed): their names.</summary>
-        public IReadOnlyList<string> Load(Stream archive) => Load(Source.Of(archive));
+        public IReadOnlyList<string> Load(Stream archive) => Loading(Source.From(archive)).Now();
 
         /// <summary>The same of a file, which the library reads itself.</summary>
-        public IReadOnlyList<string> Load(string archive) => Load(Source.Of(archive));
+        public IReadOnlyList<string> Load(string archive) => Loading(Source.From(archive)).Now();
 
-        private IReadOnlyList<string> Load(Source archive)
-        {
-            using (archive)
-            {
-                return TextsOf(call => Raw.ImageLoad(call, engine, archive));
-            }
-        }
-
-        /// <summary>Load on another thread.</summary>
+        /// <summary>Load on a thread of its own, which reads the stream.</summary>
         public Task<IReadOnlyList<string>> LoadAsync(Stream archive, CancellationToken cancellation = default(CancellationToken)) =>
-            Async(one => one.Load(archive), cancellation);
+            Loading(Source.From(archive)).OnThread(cancellation);
 
-        /// <summary>Load on another thread.</summary>
+        /// <summary>Load of a file, for which no thread waits.</summary>
         public Task<IReadOnlyList<string>> LoadAsync(string archive, CancellationToken cancellation = default(CancellationToken)) =>
-            Async(one => one.Load(archive), cancellation);
+            Loading(Source.From(archive)).Begin(cancellation);
+
+        private Work<IReadOnlyList<string>> Loading(Func<Source> archive) =>
+            Texts(Source.Using(archive, (call, source) => Raw.ImageLoad(call, engine, source)));
 
         /// <summary>Writes images as an archive; layout: "docker" or "oci".</summary>
         public Stream Save(string layout, params string[] names) =>
             new BodyStream(new StreamHandle(HandleOf(call => Raw.ImageSave(call, engine, Document.Write(new { names, layout })))), Bounds);
 
         /// <summary>Makes an image of a tar of a root file system: its id; query: any of "repo", "tag", "message", "changes", "url" (then null).</summary>
-        public string Import(Stream archive, object query)
-        {
-            using (Source source = Source.Of(archive))
-            {
-                return IdOf(call => Raw.ImageImport(call, engine, Document.Write(query), source));
-            }
-        }
+        public string Import(Stream archive, object query) => Importing(archive, query).Now();
 
-        /// <summary>Import on another thread.</summary>
+        /// <summary>Import on a thread of its own, which reads the stream.</summary>
         public Task<string> ImportAsync(Stream archive, object query, CancellationToken cancellation = default(CancellationToken)) =>
-            Async(one => one.Import(archive, query), cancellation);
+            Importing(archive, query).OnThread(cancellation);
+
+        private Work<string> Importing(Stream archive, object query) =>
+            Naming(Source.Using(Source.From(archive), (call, source) => Raw.ImageImport(call, engine, Document.Write(query), source)));
 
         /// <summary>Builds an image of a context, a tar: its id; query has the parameters of POST /build: "t" (names), "dockerfile", "buildargs", ...</summary>
-        public string Build(Stream context, object query)
-        {
-            using (Source source = Source.Of(context))
-            {
-                return IdOf(call => Raw.ImageBuild(call, engine, Document.Write(query), source));
-            }
-        }
+        public string Build(Stream context, object query) => Building(context, query).Now();
 
-        /// <summary>Build on another thread.</summary>
+        /// <summary>Build on a thread of its own, which reads the stream.</summary>
         public Task<string> BuildAsync(Stream context, object query, CancellationToken cancellation = default(CancellationToken)) =>
-            Async(one => one.Build(context, query), cancellation);
+            Building(context, query).OnThread(cancellation);
+
+        private Work<string> Building(Stream context, object query) =>
+            Naming(Source.Using(Source.From(context), (call, source) => Raw.ImageBuild(call, engine, Document.Write(query), source)));
 
         /// <summary>Builds an image of a directory, without a tar of it.</summary>
-        public string BuildDirectory(string directory, object query)
-        {
-            using (Descriptor opened = Descriptor.Open(directory))
-            {
-                return IdOf(call => Raw.ImageBuildDir(call, engine, Document.Write(query), call.Kept(opened)));
-            }
-        }
+        public string BuildDirectory(string directory, object query) => BuildingDirectory(directory, query).Now();
 
-        /// <summary>BuildDirectory on another thread.</summary>
+        /// <summary>BuildDirectory, for which no thread waits.</summary>
         public Task<string> BuildDirectoryAsync(string directory, object query, CancellationToken cancellation = default(CancellationToken)) =>
-            Async(one => one.BuildDirectory(directory, query), cancellation);
+            BuildingDirectory(directory, query).Begin(cancellation);
+
+        private Work<string> BuildingDirectory(string directory, object query) =>
+            Naming(call =>
+            {
+                using (Descriptor opened = Descriptor.Open(directory))
+                {
+                    return Raw.ImageBuildDir(call, engine, Document.Write(query), call.Kept(opened));
+                }
+            });
 
         /// <summary>
         /// Pulls an image from its registry: its id. platform: such as "linux/arm64", where the name is that of a list of images; null: this machine's.
         /// </summary>
         public string Pull(string reference, object auth = null, string platform = null) =>
-            IdOf(call => platform == null
+            Pulling(reference, auth, platform).Now();
+
+        /// <summary>Pull, for which no thread waits.</summary>
+        public Task<string> PullAsync(
+            string reference, object auth = null, string platform = null, CancellationToken cancellation = default(CancellationToken)) =>
+            Pulling(reference, auth, platform).Begin(cancellation);
+
+        private Work<string> Pulling(string reference, object auth, string platform) =>
+            Naming(call => platform == null
                 ? Raw.ImagePull(call, engine, reference, Document.Write(auth))
                 : Raw.ImagePullPlatform(call, engine, reference, platform, Document.Write(auth)));
 
-        /// <summary>Pull on another thread.</summary>
-        public Task<string> PullAsync(
-            string reference, object auth = null, string platform = null, CancellationToken cancellation = default(CancellationToken)) =>
-            Async(one => one.Pull(reference, auth, platform), cancellation);
-
         /// <summary>Pushes an image to the registry that its name says: "Tag", "Digest", "Size".</summary>
-        public Document Push(string reference, object auth = null) =>
-            DocumentOf(call => Raw.ImagePush(call, engine, reference, Document.Write(auth)));
+        public Document Push(string reference, object auth = null) => Pushing(reference, auth).Now();
 
-        /// <summary>Push on another thread.</summary>
+        /// <summary>Push, for which no thread waits.</summary>
         public Task<Document> PushAsync(string reference, object auth = null, CancellationToken cancellation = default(CancellationToken)) =>
-            Async(one => one.Push(reference, auth), cancellation);
+            Pushing(reference, auth).Begin(cancellation);
+
+        private Work<Document> Pushing(string reference, object auth) =>
+            Describing(call => Raw.ImagePush(call, engine, reference, Document.Write(auth)));
 
         /// <summary>
         /// Searches a registry for images: "name", "description", "is_official", "star_count". query: a document with "term" and any of
         /// "limit", "filters".
         /// </summary>
-        public IReadOnlyList<Document> Search(object query, object auth = null) =>
-            DocumentsOf(call => Raw.ImageSearch(call, engine, Document.Write(query), Document.Write(auth)));
+        public IReadOnlyList<Document> Search(object query, object auth = null) => Searching(query, auth).Now();
 
-        /// <summary>Search on another thread.</summary>
+        /// <summary>Search, for which no thread waits.</summary>
         public Task<IReadOnlyList<Document>> SearchAsync(object query, object auth = null, CancellationToken cancellation = default(CancellationToken)) =>
-            Async(one => one.Search(query, auth), cancellation);
+            Searching(query, auth).Begin(cancellation);
+
+        private Work<IReadOnlyList<Document>> Searching(object query, object auth) =>
+            Listing(call => Raw.ImageSearch(call, engine, Document.Write(query), Document.Write(auth)));
 
         /// <summary>Asks a registry for an image's manifest, without a pull.</summary>
-        public Document InspectRemote(string reference, object auth = null) =>
-            DocumentOf(call => Raw.RegistryInspect(call, engine, reference, Document.Write(auth)));
+        public Document InspectRemote(string reference, object auth = null) => InspectingRemote(reference, auth).Now();
 
-        /// <summary>InspectRemote on another thread.</summary>
+        /// <summary>InspectRemote, for which no thread waits.</summary>
         public Task<Document> InspectRemoteAsync(string reference, object auth = null, CancellationToken cancellation = default(CancellationToken)) =>
-            Async(one => one.InspectRemote(reference, auth), cancellation);
+            InspectingRemote(reference, auth).Begin(cancellation);
+
+        private Work<Document> InspectingRemote(string reference, object auth) =>
+            Describing(call => Raw.RegistryInspect(call, engine, reference, Document.Write(auth)));
 
         /// <summary>Asks a registry whether credentials with their "serveraddress" are good.</summary>
-        public Document CheckLogin(object auth) => DocumentOf(call => Raw.RegistryAuth(call, engine, Document.Write(auth)));
+        public Document CheckLogin(object auth) => CheckingLogin(auth).Now();
 
-        /// <summary>CheckLogin on another thread.</summary>
+        /// <summary>CheckLogin, for which no thread waits.</summary>
         public Task<Document> CheckLoginAsync(object auth, CancellationToken cancellation = default(CancellationToken)) =>
-            Async(one => one.CheckLogin(auth), cancellation);
+            CheckingLogin(auth).Begin(cancellation);
+
+        private Work<Document> CheckingLogin(object auth) =>
+            Describing(call => Raw.RegistryAuth(call, engine, Document.Write(auth)));
     }
 }

@@ -44,6 +44,13 @@ namespace Coracle
 
         internal static int Poll(PollEntry[] entries, int ms) => poll(entries, (UIntPtr)entries.Length, ms);
 
+        /// <summary>What of those, and of an end or a failure, a descriptor is ready for now.</summary>
+        internal static short Ready(int fd, short events)
+        {
+            var entries = new[] { new PollEntry { Fd = fd, Events = events } };
+            return Poll(entries, 0) > 0 ? entries[0].Found : (short)0;
+        }
+
         internal static bool IsReady(int fd, short events) => Poll(new[] { new PollEntry { Fd = fd, Events = events } }, 0) > 0;
 
         internal static void Write(int fd, byte[] bytes) => write(fd, bytes, (UIntPtr)bytes.Length);

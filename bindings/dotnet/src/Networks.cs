@@ -107,34 +107,41 @@ namespace Coracle
         /// Installs a plugin from a registry, disabled: its id; body: a document with "Remote" and any of "Name", "Privileges" (exactly those
         /// that the plugin needs; absent: all that the plugin needs), "Auth".
         /// </summary>
-        public string Pull(object body) => IdOf(call => Raw.PluginPull(call, engine, Document.Write(body)));
+        public string Pull(object body) => Pulling(body).Now();
 
-        /// <summary>Pull on another thread.</summary>
-        public Task<string> PullAsync(object body, CancellationToken cancellation = default(CancellationToken)) =>
-            Async(one => one.Pull(body), cancellation);
+        /// <summary>Pull, for which no thread waits.</summary>
+        public Task<string> PullAsync(object body, CancellationToken cancellation = default(CancellationToken)) => Pulling(body).Begin(cancellation);
+
+        private Work<string> Pulling(object body) => Naming(call => Raw.PluginPull(call, engine, Document.Write(body)));
 
         /// <summary>Puts another version in the place of a disabled plugin; body: as of <see cref="Pull"/>; null: from where the plugin came before.</summary>
-        public void Upgrade(string name, object body = null) =>
-            Do(call => Raw.PluginUpgrade(call, engine, name, Document.Write(body ?? new { })));
+        public void Upgrade(string name, object body = null) => Upgrading(name, body).Now();
 
-        /// <summary>Upgrade on another thread.</summary>
+        /// <summary>Upgrade, for which no thread waits.</summary>
         public Task UpgradeAsync(string name, object body = null, CancellationToken cancellation = default(CancellationToken)) =>
-            Async(one => one.Upgrade(name, body), cancellation);
+            Upgrading(name, body).Begin(cancellation);
+
+        private Work<long> Upgrading(string name, object body) =>
+            Doing(call => Raw.PluginUpgrade(call, engine, name, Document.Write(body ?? new { })));
 
         /// <summary>Runs a plugin, and waits until the plugin listens: for so long, in whole seconds, rounded up; zero: 30 seconds.</summary>
-        public void Enable(string name, TimeSpan wait = default(TimeSpan))
+        public void Enable(string name, TimeSpan wait = default(TimeSpan)) => Enabling(name, wait).Now();
+
+        /// <summary>Enable, for which no thread waits.</summary>
+        public Task EnableAsync(string name, TimeSpan wait = default(TimeSpan), CancellationToken cancellation = default(CancellationToken)) =>
+            Enabling(name, wait).Begin(cancellation);
+
+        private Work<long> Enabling(string name, TimeSpan wait) => Doing(call => Raw.PluginEnable(call, engine, name, Seconds(wait)));
+
+        private static uint Seconds(TimeSpan wait)
         {
             double seconds = Math.Ceiling(wait.TotalSeconds);
             if (seconds < 0 || seconds > uint.MaxValue)
             {
                 throw CoracleException.Of(Code.Invalid, "wait: " + wait + " is not from 0 to " + uint.MaxValue + " seconds");
             }
-            Do(call => Raw.PluginEnable(call, engine, name, (uint)seconds));
+            return (uint)seconds;
         }
-
-        /// <summary>Enable on another thread.</summary>
-        public Task EnableAsync(string name, TimeSpan wait = default(TimeSpan), CancellationToken cancellation = default(CancellationToken)) =>
-            Async(one => one.Enable(name, wait), cancellation);
 
         /// <summary>Ends a plugin; force: also while volumes or networks use the plugin.</summary>
         public void Disable(string name, bool force = false) => Do(call => Raw.PluginDisable(call, engine, name, Force(force)));

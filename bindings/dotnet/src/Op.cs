@@ -1,4 +1,5 @@
 using System;
+using System.Collections.Generic;
 using System.Threading;
 
 namespace Coracle
@@ -6,30 +7,41 @@ namespace Coracle
     /// <summary>The operation of a call.</summary>
     internal sealed class Op
     {
-        private readonly Bounds bounds;
-        private readonly IntPtr user;
-        private readonly CancellationTokenRegistration[] registrations;
+        private readonly List<CoreHandle> users;
+        private readonly List<CancellationTokenRegistration> registrations = new List<CancellationTokenRegistration>();
+        private Action<Progress> listener;
+        private IntPtr user;
 
-        internal Op(OpHandle handle, Bounds bounds)
+        /// <param name="handle">the operation of C</param>
+        /// <param name="users">the handles whose Dispose ends the operation's call</param>
+        internal Op(OpHandle handle, List<CoreHandle> users)
         {
             Handle = handle;
-            this.bounds = bounds;
-            if (bounds.Listener != null)
+            this.users = users;
+        }
+
+        /// <summary>Sets the bounds of the call. The maker of the operation ends it, also if this fails.</summary>
+        /// <param name="bounds">the bounds</param>
+        /// <param name="begins">whether the call is begun: such a call tells no progress</param>
+        internal void Begin(Bounds bounds, bool begins)
+        {
+            if (bounds.Listener != null && !begins)
             {
+                listener = bounds.Listener;
                 user = Callbacks.Keep(this);
-                Native.coracle_op_set_progress(handle, Callbacks.Progress, user, IntPtr.Zero, 0);
+                Native.coracle_op_set_progress(Handle, Callbacks.Progress, user, IntPtr.Zero, 0);
             }
             TimeSpan? left = bounds.Left;
             if (left != null)
             {
-                Native.coracle_op_set_timeout(handle, Bounds.Millis(left.Value));
+                Native.coracle_op_set_timeout(Handle, Bounds.Millis(left.Value));
             }
-            registrations = new CancellationTokenRegistration[bounds.Tokens.Length];
-            for (int at = 0; at < registrations.Length; at++)
+            foreach (CancellationToken token in bounds.Tokens)
             {
                 // A token that is cancelled already cancels the operation here.
-                registrations[at] = bounds.Tokens[at].Register(Cancel, false);
+                registrations.Add(token.Register(Cancel, false));
             }
+            users.ForEach(handle => handle.Begin(this));
         }
 
         internal OpHandle Handle { get; }
@@ -56,7 +68,7 @@ namespace Coracle
             {
                 try
                 {
-                    bounds.Listener(new Progress(Document.Parse(record)));
+                    listener(new Progress(Document.Parse(record)));
                 }
                 catch (Exception own)
                 {
@@ -68,10 +80,8 @@ namespace Coracle
 
         internal void End()
         {
-            foreach (CancellationTokenRegistration one in registrations)
-            {
-                one.Dispose();
-            }
+            users.ForEach(handle => handle.End(this));
+            registrations.ForEach(one => one.Dispose());
             Handle.Dispose();
             Callbacks.Forget(user);
         }

@@ -121,26 +121,44 @@ namespace Coracle
                 {
                     looked = watches.ToArray();
                 }
-                var entries = new Libc.PollEntry[looked.Length + 1];
-                entries[0] = new Libc.PollEntry { Fd = wake, Events = Libc.Readable };
-                for (int at = 0; at < looked.Length; at++)
+                // One entry for each descriptor: poll(2) refuses more of them than the process may have open.
+                var places = new Dictionary<int, int>();
+                var entries = new List<Libc.PollEntry> { new Libc.PollEntry { Fd = wake, Events = Libc.Readable } };
+                foreach (Watch watch in looked)
                 {
-                    entries[at + 1] = new Libc.PollEntry { Fd = looked[at].Fd, Events = looked[at].Events };
+                    if (places.TryGetValue(watch.Fd, out int place))
+                    {
+                        Libc.PollEntry known = entries[place];
+                        known.Events |= watch.Events;
+                        entries[place] = known;
+                    }
+                    else
+                    {
+                        places[watch.Fd] = entries.Count;
+                        entries.Add(new Libc.PollEntry { Fd = watch.Fd, Events = watch.Events });
+                    }
                 }
+                Libc.PollEntry[] polled = entries.ToArray();
                 // A signal ends it early: the next look follows.
-                if (Libc.Poll(entries, -1) <= 0)
+                if (Libc.Poll(polled, -1) <= 0)
                 {
+                    if (Libc.Errno != Libc.Interrupted)
+                    {
+                        // No memory for the moment: without a pause this thread would do nothing else.
+                        Thread.Sleep(10);
+                    }
                     continue;
                 }
-                if (entries[0].Found != 0)
+                if (polled[0].Found != 0)
                 {
                     Native.coracle_read_fd((IntPtr)wake, drained, (UIntPtr)drained.Length);
                 }
-                for (int at = 0; at < looked.Length; at++)
+                foreach (Watch watch in looked)
                 {
-                    if (entries[at + 1].Found != 0)
+                    // An end and a failure are for every wait, a direction for the waits for that direction.
+                    if ((polled[places[watch.Fd]].Found & (watch.Events | ~(Libc.Readable | Libc.Writable))) != 0)
                     {
-                        looked[at].End();
+                        watch.End();
                     }
                 }
             }

@@ -25,12 +25,8 @@ namespace Coracle
         public T Next() => handle.Alone(() => InCall(call => Raw.StreamNext(call, handle) == Raw.DONE ? null : reader(call)));
 
         /// <summary>The next record; null: there is none any more. No thread waits for it.</summary>
-        public async Task<T> NextAsync(CancellationToken cancellation = default(CancellationToken))
-        {
-            Bounds within = Bounds.CancelledBy(cancellation).Together();
-            await Records.Ready(handle, within).ConfigureAwait(false);
-            return await Task.Run(() => With(within).Next()).ConfigureAwait(false);
-        }
+        public Task<T> NextAsync(CancellationToken cancellation = default(CancellationToken)) =>
+            Glance.When(handle, Bounds.CancelledBy(cancellation), within => With(within).Next());
 
         /// <summary>How many lines this reader missed: the log's bounds deleted them before they were read.</summary>
         public long Lost() => InCall(call => Raw.StreamLost(call, handle));
@@ -60,18 +56,48 @@ namespace Coracle
     internal static class Records
     {
         internal static Document Sample(Call call) => Document.Parse(Encoding.UTF8.GetString(call.FrameBytes()));
+    }
 
-        /// <summary>Waits until a stream may have something.</summary>
-        internal static async Task Ready(StreamHandle stream, Bounds bounds)
+    /// <summary>Calls that take whatever is there: they last for a moment, so that no thread waits in them.</summary>
+    internal static class Glance
+    {
+        /// <summary>How long a call may take whose descriptor was ready: another cause than data is possible, but rare.</summary>
+        private static readonly TimeSpan Moment = TimeSpan.FromMilliseconds(20);
+
+        /// <summary>Makes a call whenever a stream may have something, until there is something.</summary>
+        internal static async Task<T> When<T>(StreamHandle stream, Bounds bounds, Func<Bounds, T> take)
         {
-            using (var waiting = new Waiting(bounds))
+            using (var waiting = new Waiting(bounds, false))
             using (var call = new Call(Bounds.None))
             {
                 int fd = (int)Raw.StreamFd(call, stream);
-                if (fd >= 0 && !Libc.IsReady(fd, Libc.Readable))
+                for (;;)
                 {
-                    await waiting.Until(stream, fd, Libc.Readable).ConfigureAwait(false);
+                    waiting.Check();
+                    if (fd >= 0 && !Libc.IsReady(fd, Libc.Readable))
+                    {
+                        await waiting.Until(stream, fd, Libc.Readable).ConfigureAwait(false);
+                    }
+                    if (Took(bounds, take, out T taken))
+                    {
+                        return taken;
+                    }
                 }
+            }
+        }
+
+        /// <summary>Makes a call for a moment; false: nothing was there.</summary>
+        internal static bool Took<T>(Bounds bounds, Func<Bounds, T> take, out T taken)
+        {
+            try
+            {
+                taken = take(bounds.Within(Moment));
+                return true;
+            }
+            catch (DeadlineException)
+            {
+                taken = default(T);
+                return false;
             }
         }
     }

@@ -21,7 +21,7 @@ namespace Coracle
         /// <summary>The same object with other bounds.</summary>
         internal abstract S With(Bounds other);
 
-        /// <summary>A copy whose calls each end after that time, with a DeadlineException.</summary>
+        /// <summary>A copy whose calls each end after that time, with a DeadlineException. Timeout.InfiniteTimeSpan: without a bound.</summary>
         public S Within(TimeSpan time) => With(Bounds.Within(time));
 
         /// <summary>A copy whose calls end when the token is cancelled, with an OperationCanceledException.</summary>
@@ -31,25 +31,37 @@ namespace Coracle
         public S OnProgress(Action<Progress> listener) => With(Bounds.Telling(listener));
 
         /// <summary>
-        /// Makes calls on another thread: for those without an Async form, or several. The token ends them.
+        /// Makes calls on a thread of their own: for those without an Async form, or several. The token ends them.
         /// </summary>
         public Task<T> Async<T>(Func<S, T> calls, CancellationToken cancellation = default(CancellationToken))
         {
-            S object_ = With(Bounds.CancelledBy(cancellation));
-            // A thread of its own: calls that last would take those of the pool from others.
-            return Task.Factory.StartNew(
-                () => calls(object_), cancellation, TaskCreationOptions.LongRunning | TaskCreationOptions.DenyChildAttach, TaskScheduler.Default);
+            if (calls == null)
+            {
+                throw new ArgumentNullException(nameof(calls));
+            }
+            if (cancellation.IsCancellationRequested)
+            {
+                return Task.FromCanceled<T>(cancellation);
+            }
+            S bounded = With(Bounds.CancelledBy(cancellation));
+            return Threads.Run(() => calls(bounded));
         }
 
         /// <summary>The same of calls that give nothing.</summary>
-        public Task Async(Action<S> calls, CancellationToken cancellation = default(CancellationToken)) =>
-            Async(
+        public Task Async(Action<S> calls, CancellationToken cancellation = default(CancellationToken))
+        {
+            if (calls == null)
+            {
+                throw new ArgumentNullException(nameof(calls));
+            }
+            return Async(
                 one =>
                 {
                     calls(one);
                     return true;
                 },
                 cancellation);
+        }
 
         // ---- calls in the bounds of this object
 
@@ -62,44 +74,43 @@ namespace Coracle
             }
         }
 
-        /// <summary>A call that gives a status.</summary>
-        internal long Do(Func<Call, long> work) => InCall(work);
+        /// <summary>A call whose answer is made of its frame.</summary>
+        internal Work<T> Working<T>(Func<Call, long> call, Func<Call, T> answer) => new Work<T>(Bounds, call, (frame, status) => answer(frame));
+
+        /// <summary>A call that gives a status alone.</summary>
+        internal Work<long> Doing(Func<Call, long> call) => new Work<long>(Bounds, call, (frame, status) => status);
 
         /// <summary>Whether the call changed anything.</summary>
-        internal bool Changes(Func<Call, long> work) => Do(work) != Raw.UNCHANGED;
-
-        /// <summary>A call that gives a text in JSON.</summary>
-        internal string JsonOf(Func<Call, long> work) =>
-            InCall(call =>
-            {
-                work(call);
-                return call.Json();
-            });
-
-        internal Document DocumentOf(Func<Call, long> work) => Document.Parse(JsonOf(work));
-
-        internal IReadOnlyList<Document> DocumentsOf(Func<Call, long> work) => Document.List(JsonOf(work));
-
-        internal IReadOnlyList<string> TextsOf(Func<Call, long> work) => Document.TextList(JsonOf(work));
+        internal Work<bool> Changing(Func<Call, long> call) => new Work<bool>(Bounds, call, (frame, status) => status != Raw.UNCHANGED);
 
         /// <summary>A call that gives an id.</summary>
-        internal string IdOf(Func<Call, long> work) =>
-            InCall(call =>
-            {
-                work(call);
-                return call.Id();
-            });
+        internal Work<string> Naming(Func<Call, long> call) => Working(call, frame => frame.Id());
+
+        /// <summary>A call that gives a document.</summary>
+        internal Work<Document> Describing(Func<Call, long> call) => Working(call, frame => Document.Parse(frame.Json()));
+
+        /// <summary>A call that gives documents.</summary>
+        internal Work<IReadOnlyList<Document>> Listing(Func<Call, long> call) =>
+            Working(call, frame => (IReadOnlyList<Document>)Document.List(frame.Json()));
+
+        /// <summary>A call that gives texts.</summary>
+        internal Work<IReadOnlyList<string>> Texts(Func<Call, long> call) =>
+            Working(call, frame => (IReadOnlyList<string>)Document.TextList(frame.Json()));
+
+        /// <summary>A wait for the end of a process: its exit code.</summary>
+        internal Work<int> Exiting(Func<Call, long> call) => Working(call, frame => frame.OutNumber);
+
+        internal long Do(Func<Call, long> call) => Doing(call).Now();
+
+        internal Document DocumentOf(Func<Call, long> call) => Describing(call).Now();
+
+        internal IReadOnlyList<Document> DocumentsOf(Func<Call, long> call) => Listing(call).Now();
+
+        internal IReadOnlyList<string> TextsOf(Func<Call, long> call) => Texts(call).Now();
+
+        internal string IdOf(Func<Call, long> call) => Naming(call).Now();
 
         /// <summary>A call that gives a handle; zero: none.</summary>
-        internal IntPtr HandleOf(Func<Call, long> work) =>
-            InCall(call =>
-            {
-                work(call);
-                return call.OutHandle;
-            });
-
-        /// <summary>A wait that is begun, and takes no thread: its exit code.</summary>
-        internal Task<int> Begin(Func<Call, long> work, CancellationToken cancellation) =>
-            Exit.Begin(Bounds.CancelledBy(cancellation), work);
+        internal IntPtr HandleOf(Func<Call, long> call) => Working(call, frame => frame.OutHandle).Now();
     }
 }

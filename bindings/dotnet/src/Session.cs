@@ -1,4 +1,5 @@
 using System;
+using System.Collections.Concurrent;
 using System.Collections.Generic;
 using System.IO;
 using System.Text;
@@ -17,19 +18,31 @@ namespace Coracle
 
         private readonly SessionHandle handle;
         private readonly Dictionary<Channel, Descriptor> taken;
+        /// <summary>Outputs that have ended.</summary>
+        private readonly ConcurrentDictionary<Channel, bool> ended;
 
-        internal Session(SessionHandle handle, Bounds bounds) : this(handle, new Dictionary<Channel, Descriptor>(), bounds) { }
-
-        private Session(SessionHandle handle, Dictionary<Channel, Descriptor> taken, Bounds bounds) : base(bounds)
+        private Session(
+            SessionHandle handle, Dictionary<Channel, Descriptor> taken, ConcurrentDictionary<Channel, bool> ended, Bounds bounds) : base(bounds)
         {
             this.handle = handle;
             this.taken = taken;
+            this.ended = ended;
         }
 
-        internal override Session With(Bounds other) => new Session(handle, taken, other);
+        /// <summary>The session of an answer; null: there is none.</summary>
+        internal static Session Of(Call answer, Bounds bounds) =>
+            answer.OutHandle == IntPtr.Zero
+                ? null
+                : new Session(
+                    new SessionHandle(answer.OutHandle), new Dictionary<Channel, Descriptor>(), new ConcurrentDictionary<Channel, bool>(), bounds);
+
+        internal override Session With(Bounds other) => new Session(handle, taken, ended, other);
 
         /// <summary>Whether the session has a stream that was not asked for as a Stream.</summary>
-        public bool Has(Channel channel) => InCall(call => Raw.SessionFd(call, handle, (int)channel) >= 0);
+        public bool Has(Channel channel) => NumberOf(channel) >= 0;
+
+        /// <summary>The number of a stream that is the session's; below 0: it does not have it.</summary>
+        private int NumberOf(Channel channel) => InCall(call => (int)Raw.SessionFd(call, handle, (int)channel));
 
         /// <summary>The process's stdin. Disposing it ends the process's input; nothing is buffered.</summary>
         public Stream Stdin => new Input(this);
@@ -87,8 +100,51 @@ namespace Coracle
             });
         }
 
-        /// <summary>Read on another thread. The streams Stdout and Stderr take none.</summary>
-        public Task<Piece> ReadAsync(CancellationToken cancellation = default(CancellationToken)) => Async(one => one.Read(), cancellation);
+        /// <summary>Read, for which no thread waits.</summary>
+        public async Task<Piece> ReadAsync(CancellationToken cancellation = default(CancellationToken))
+        {
+            Bounds within = Bounds.CancelledBy(cancellation);
+            using (var waiting = new Waiting(within, false))
+            {
+                for (;;)
+                {
+                    waiting.Check();
+                    int stdout = OpenOutput(Channel.Stdout, out bool first), stderr = OpenOutput(Channel.Stderr, out bool second);
+                    // With neither the end is told at once.
+                    if (first || second || (stdout < 0 && stderr < 0))
+                    {
+                        if (Glance.Took(within, bounds => With(bounds).Read(), out Piece piece))
+                        {
+                            return piece;
+                        }
+                    }
+                    else if (stdout >= 0 && stderr >= 0)
+                    {
+                        await waiting.UntilEither(handle, stdout, stderr, Libc.Readable).ConfigureAwait(false);
+                    }
+                    else
+                    {
+                        await waiting.Until(handle, Math.Max(stdout, stderr), Libc.Readable).ConfigureAwait(false);
+                    }
+                }
+            }
+        }
+
+        /// <summary>The number of an output that has not ended, or one below 0; and whether it has something.</summary>
+        private int OpenOutput(Channel channel, out bool hasSome)
+        {
+            hasSome = false;
+            int fd = ended.ContainsKey(channel) ? -1 : NumberOf(channel);
+            short found = fd < 0 ? (short)0 : Libc.Ready(fd, Libc.Readable);
+            hasSome = (found & Libc.Readable) != 0;
+            if (found == 0 || hasSome)
+            {
+                return fd;
+            }
+            // Ready without anything to read: it has ended.
+            ended[channel] = true;
+            return -1;
+        }
 
         /// <summary>Pieces of either output as they come, until both have ended.</summary>
         public IEnumerable<Piece> Output()
@@ -102,58 +158,105 @@ namespace Coracle
         /// <summary>Writes to the process's stdin, all of it.</summary>
         public void Write(byte[] data)
         {
+            Given(data);
+            // The deadline holds for the whole.
+            Session within = With(Bounds.Together());
             byte[] left = data;
             do
             {
-                byte[] now = left;
-                int count = (int)Do(call => Raw.SessionWrite(call, handle, now));
-                left = new byte[now.Length - count];
-                Buffer.BlockCopy(now, count, left, 0, left.Length);
+                left = within.Rest(left);
             }
             while (left.Length != 0);
+        }
+
+        private static void Given(byte[] data)
+        {
+            if (data == null)
+            {
+                throw new ArgumentNullException(nameof(data));
+            }
+        }
+
+        /// <summary>Writes some of it: what is left.</summary>
+        private byte[] Rest(byte[] data)
+        {
+            int count = (int)Do(call => Raw.SessionWrite(call, handle, data));
+            var left = new byte[data.Length - count];
+            Buffer.BlockCopy(data, count, left, 0, left.Length);
+            return left;
         }
 
         /// <summary>Writes a text to the process's stdin.</summary>
         public void Write(string text) => Write(Encoding.UTF8.GetBytes(text));
 
-        /// <summary>Write on another thread.</summary>
-        public Task WriteAsync(byte[] data, CancellationToken cancellation = default(CancellationToken)) =>
-            Async(one => one.Write(data), cancellation);
+        /// <summary>Write, for which no thread waits.</summary>
+        public Task WriteAsync(byte[] data, CancellationToken cancellation = default(CancellationToken))
+        {
+            Given(data);
+            return Sending(data, cancellation);
+        }
+
+        private async Task Sending(byte[] data, CancellationToken cancellation)
+        {
+            Bounds within = Bounds.CancelledBy(cancellation);
+            using (var waiting = new Waiting(within, false))
+            {
+                byte[] left = data;
+                do
+                {
+                    waiting.Check();
+                    int fd = NumberOf(Channel.Stdin);
+                    if (fd >= 0 && !Libc.IsReady(fd, Libc.Writable))
+                    {
+                        await waiting.Until(handle, fd, Libc.Writable).ConfigureAwait(false);
+                    }
+                    byte[] now = left;
+                    left = Glance.Took(within, bounds => With(bounds).Rest(now), out byte[] rest) ? rest : now;
+                }
+                while (left.Length != 0);
+            }
+        }
 
         /// <summary>Ends the process's stdin: the process reads the bytes that were written, then the end.</summary>
         public void CloseStdin() => Do(call => Raw.SessionCloseStdin(call, handle));
 
         /// <summary>Everything that the process gives for a text.</summary>
-        public Output Communicate(string input = "") => CommunicateAsync(input).GetAwaiter().GetResult();
+        public Output Communicate(string input = "") => Communicate(Bytes(input));
 
         /// <summary>The same for a stream.</summary>
-        public Output Communicate(Stream input) => CommunicateAsync(input).GetAwaiter().GetResult();
+        public Output Communicate(Stream input) => With(Bounds.Together()).Exchange(input, true).GetAwaiter().GetResult();
+
+        private static Stream Bytes(string input) => new MemoryStream(Encoding.UTF8.GetBytes(input));
 
         /// <summary>Everything that the process gives for a text.</summary>
         public Task<Output> CommunicateAsync(string input = "", CancellationToken cancellation = default(CancellationToken)) =>
-            CommunicateAsync(new MemoryStream(Encoding.UTF8.GetBytes(input)), cancellation);
+            CommunicateAsync(Bytes(input), cancellation);
 
         /// <summary>
         /// Copies input to the process's stdin and ends it, takes both outputs to their ends, and waits for the process, all within one
         /// deadline. An input that gives nothing more is not waited for once the process has ended: a read of it may outlast the call.
         /// </summary>
         public Task<Output> CommunicateAsync(Stream input, CancellationToken cancellation = default(CancellationToken)) =>
-            With(Bounds.CancelledBy(cancellation).Together()).Exchange(input);
+            With(Bounds.CancelledBy(cancellation).Together()).Exchange(input, false);
 
-        private async Task<Output> Exchange(Stream input)
+        private async Task<Output> Exchange(Stream input, bool blocking)
         {
+            if (input == null)
+            {
+                throw new ArgumentNullException(nameof(input));
+            }
             // Cancelled where the input fails: the process may wait for the rest of it for ever.
             var failed = new CancellationTokenSource();
             Session within = With(Bounds.CancelledBy(failed.Token));
             // A stream cannot be taken while another thread writes.
             Stream results = within.Stdout, errors = within.Stderr;
-            Task fed = Has(Channel.Stdin) ? Task.Run(() => Feed(input, failed)) : Task.CompletedTask;
+            Task fed = Has(Channel.Stdin) ? Aside(() => Feed(input, failed, blocking), blocking) : Task.CompletedTask;
+            Task<byte[]> problems = blocking ? Aside(() => All(errors, true), true) : All(errors, false);
             try
             {
-                Task<byte[]> problems = All(errors);
-                byte[] stdout = await All(results).ConfigureAwait(false);
-                byte[] stderr = await problems.ConfigureAwait(false);
-                int code = await within.WaitAsync().ConfigureAwait(false);
+                byte[] stdout = await All(results, blocking).ConfigureAwait(false);
+                byte[] stderr = await Joined(problems, blocking).ConfigureAwait(false);
+                int code = await (blocking ? Task.FromResult(within.Wait()) : within.WaitAsync()).ConfigureAwait(false);
                 // Nobody takes more input.
                 if (fed.IsFaulted || fed.IsCanceled)
                 {
@@ -163,21 +266,55 @@ namespace Coracle
             }
             catch (Exception) when (failed.IsCancellationRequested)
             {
-                await fed.ConfigureAwait(false);
+                await Joined(fed, blocking).ConfigureAwait(false);
                 throw;
+            }
+            finally
+            {
+                // A caller who gets another exception hears nothing of these.
+                Observe(fed);
+                Observe(problems);
             }
         }
 
-        private async Task Feed(Stream input, CancellationTokenSource failure)
+        /// <summary>Work beside this: of a thread that waits, on another one of its own.</summary>
+        private static Task<T> Aside<T>(Func<Task<T>> work, bool blocking) =>
+            blocking ? Threads.Start(() => work().GetAwaiter().GetResult()) : Task.Run(work);
+
+        private static T Joined<T>(T work, bool blocking) where T : Task
+        {
+            if (blocking)
+            {
+                ((IAsyncResult)work).AsyncWaitHandle.WaitOne();
+            }
+            return work;
+        }
+
+        private static void Observe(Task task) =>
+            task.ContinueWith(ended => ended.Exception, CancellationToken.None, TaskContinuationOptions.OnlyOnFaulted, TaskScheduler.Default);
+
+        private async Task<bool> Feed(Stream input, CancellationTokenSource failure, bool blocking)
         {
             var piece = new byte[Room];
             try
             {
-                for (int count; (count = await input.ReadAsync(piece, 0, piece.Length).ConfigureAwait(false)) > 0;)
+                for (;;)
                 {
+                    int count = blocking ? input.Read(piece, 0, piece.Length) : await input.ReadAsync(piece, 0, piece.Length).ConfigureAwait(false);
+                    if (count <= 0)
+                    {
+                        break;
+                    }
                     var now = new byte[count];
                     Buffer.BlockCopy(piece, 0, now, 0, count);
-                    await WriteAsync(now).ConfigureAwait(false);
+                    if (blocking)
+                    {
+                        Write(now);
+                    }
+                    else
+                    {
+                        await WriteAsync(now).ConfigureAwait(false);
+                    }
                 }
                 CloseStdin();
             }
@@ -190,14 +327,22 @@ namespace Coracle
                 failure.Cancel();
                 throw;
             }
+            return true;
         }
 
-        private static async Task<byte[]> All(Stream from)
+        private static async Task<byte[]> All(Stream from, bool blocking)
         {
             var made = new MemoryStream();
             try
             {
-                await from.CopyToAsync(made).ConfigureAwait(false);
+                if (blocking)
+                {
+                    from.CopyTo(made);
+                }
+                else
+                {
+                    await from.CopyToAsync(made).ConfigureAwait(false);
+                }
             }
             catch (IOException failed) when (failed.InnerException is CoracleException)
             {
@@ -210,13 +355,14 @@ namespace Coracle
         public void Resize(ushort rows, ushort cols) => Do(call => Raw.SessionResize(call, handle, rows, cols));
 
         /// <summary>Waits for the process's end: its exit code, 128 + n if signal n ended it.</summary>
-        public int Wait() => WaitAsync().GetAwaiter().GetResult();
+        public int Wait() => Ending.Wait();
 
         /// <summary>The exit code, for which no thread waits.</summary>
-        public Task<int> WaitAsync(CancellationToken cancellation = default(CancellationToken)) =>
-            Begin(call => Raw.SessionWait(call, handle), cancellation);
+        public Task<int> WaitAsync(CancellationToken cancellation = default(CancellationToken)) => Ending.BeginWait(cancellation);
 
-        /// <summary>Detaches: the process runs on.</summary>
+        private Work<int> Ending => Exiting(call => Raw.SessionWait(call, handle));
+
+        /// <summary>Detaches, and ends the calls of other threads with this session, waits too: the process runs on.</summary>
         public void Dispose()
         {
             handle.Dispose();
@@ -243,31 +389,21 @@ namespace Coracle
 
             public override bool CanWrite => true;
 
-            public override void Write(byte[] buffer, int offset, int count)
+            internal override async Task Write(byte[] buffer, int offset, int count, CancellationToken cancellation, bool blocking)
             {
                 CheckRange(buffer, offset, count);
-                Sent(session, Part(buffer, offset, count));
-            }
-
-            public override Task WriteAsync(byte[] buffer, int offset, int count, CancellationToken cancellation)
-            {
-                CheckRange(buffer, offset, count);
-                byte[] part = Part(buffer, offset, count);
-                return session.Async(one => Sent(one, part), cancellation);
-            }
-
-            private static byte[] Part(byte[] buffer, int offset, int count)
-            {
                 var part = new byte[count];
                 Buffer.BlockCopy(buffer, offset, part, 0, count);
-                return part;
-            }
-
-            private static void Sent(Session to, byte[] part)
-            {
                 try
                 {
-                    to.Write(part);
+                    if (blocking)
+                    {
+                        session.Write(part);
+                    }
+                    else
+                    {
+                        await session.WriteAsync(part, cancellation).ConfigureAwait(false);
+                    }
                 }
                 catch (CoracleException failed)
                 {
@@ -285,7 +421,11 @@ namespace Coracle
                     }
                     catch (CoracleException failed)
                     {
-                        throw OfStream(failed);
+                        // The session may have been disposed meanwhile.
+                        if (!session.handle.IsEnded)
+                        {
+                            throw OfStream(failed);
+                        }
                     }
                 }
                 base.Dispose(disposing);

@@ -39,13 +39,24 @@ namespace Coracle
             return user;
         }
 
-        internal static Source Of(Stream stream) => stream == null ? null : new Source(stream, null);
+        /// <summary>A stream of the caller's; null gives none.</summary>
+        internal static Func<Source> From(Stream stream) => () => stream == null ? null : new Source(stream, null);
 
-        internal static Source Of(string path)
+        /// <summary>A file, which is opened when the call begins.</summary>
+        internal static Func<Source> From(string path) => () =>
         {
             Loader.Ensure();
             return new Source(null, Descriptor.Open(path));
-        }
+        };
+
+        /// <summary>A call with an archive, which ends with the call. The library keeps a duplicate of a file for a call that is begun.</summary>
+        internal static Func<Call, long> Using(Func<Source> archive, Func<Call, Source, long> work) => call =>
+        {
+            using (Source source = archive())
+            {
+                return work(call, source);
+            }
+        };
 
         /// <summary>Fills memory of C.</summary>
         internal long Read(IntPtr room, long count)

@@ -5,7 +5,10 @@ using System.Threading.Tasks;
 
 namespace Coracle
 {
-    /// <summary>The parts that the streams of this binding share: none of them seeks, and each method has one form that does the work.</summary>
+    /// <summary>
+    /// The parts that the streams of this binding share: none of them seeks, and each direction has one form that does the work. With "blocking"
+    /// it waits on the calling thread, and its task has ended when it is given.
+    /// </summary>
     internal abstract class PlainStream : Stream
     {
         internal PlainStream() { }
@@ -27,15 +30,25 @@ namespace Coracle
         public override void SetLength(long value) => throw new NotSupportedException();
 
         public override int Read(byte[] buffer, int offset, int count) =>
-            ReadAsync(buffer, offset, count, CancellationToken.None).GetAwaiter().GetResult();
+            Read(buffer, offset, count, CancellationToken.None, true).GetAwaiter().GetResult();
 
         public override void Write(byte[] buffer, int offset, int count) =>
-            WriteAsync(buffer, offset, count, CancellationToken.None).GetAwaiter().GetResult();
+            Write(buffer, offset, count, CancellationToken.None, true).GetAwaiter().GetResult();
 
         public override Task<int> ReadAsync(byte[] buffer, int offset, int count, CancellationToken cancellation) =>
-            throw new NotSupportedException();
+            Read(buffer, offset, count, cancellation, false);
 
         public override Task WriteAsync(byte[] buffer, int offset, int count, CancellationToken cancellation) =>
+            Write(buffer, offset, count, cancellation, false);
+
+        // Nothing is buffered, and the form of the base class takes a thread for it.
+        public override Task FlushAsync(CancellationToken cancellation) =>
+            cancellation.IsCancellationRequested ? Task.FromCanceled(cancellation) : Task.CompletedTask;
+
+        internal virtual Task<int> Read(byte[] buffer, int offset, int count, CancellationToken cancellation, bool blocking) =>
+            throw new NotSupportedException();
+
+        internal virtual Task Write(byte[] buffer, int offset, int count, CancellationToken cancellation, bool blocking) =>
             throw new NotSupportedException();
 
         public override IAsyncResult BeginRead(byte[] buffer, int offset, int count, AsyncCallback callback, object state) =>
@@ -101,8 +114,6 @@ namespace Coracle
 
         private readonly Descriptor descriptor;
         private readonly Bounds bounds;
-        private readonly SemaphoreSlim reading = new SemaphoreSlim(1);
-        private readonly SemaphoreSlim writing = new SemaphoreSlim(1);
 
         internal DescriptorStream(Descriptor descriptor, Bounds bounds)
         {
@@ -114,37 +125,45 @@ namespace Coracle
 
         public override bool CanWrite => true;
 
-        public override async Task<int> ReadAsync(byte[] buffer, int offset, int count, CancellationToken cancellation)
+        internal override Task<int> Read(byte[] buffer, int offset, int count, CancellationToken cancellation, bool blocking)
         {
             CheckRange(buffer, offset, count);
-            if (count == 0)
+            return count == 0 ? Task.FromResult(0) : InTurn(descriptor.Reading, cancellation, blocking, async waiting =>
             {
-                return 0;
-            }
-            await reading.WaitAsync(cancellation).ConfigureAwait(false);
+                for (;;)
+                {
+                    waiting.Check();
+                    int got = descriptor.With(fd => Got(fd, buffer, offset, count));
+                    if (got >= 0)
+                    {
+                        return got;
+                    }
+                    await waiting.Until(descriptor, descriptor.Number, Libc.Readable).ConfigureAwait(false);
+                }
+            });
+        }
+
+        /// <summary>Work that one call at a time does, within the bounds.</summary>
+        private async Task<int> InTurn(SemaphoreSlim gate, CancellationToken cancellation, bool blocking, Func<Waiting, Task<int>> work)
+        {
             try
             {
-                using (var waiting = new Waiting(bounds.CancelledBy(cancellation)))
+                using (var waiting = new Waiting(bounds.CancelledBy(cancellation), blocking))
                 {
-                    for (;;)
+                    await waiting.Enter(gate).ConfigureAwait(false);
+                    try
                     {
-                        waiting.Check();
-                        int got = descriptor.With(fd => Got(fd, buffer, offset, count));
-                        if (got >= 0)
-                        {
-                            return got;
-                        }
-                        await waiting.Until(descriptor, descriptor.Number, Libc.Readable).ConfigureAwait(false);
+                        return await work(waiting).ConfigureAwait(false);
+                    }
+                    finally
+                    {
+                        gate.Release();
                     }
                 }
             }
             catch (CoracleException failed)
             {
                 throw OfStream(failed);
-            }
-            finally
-            {
-                reading.Release();
             }
         }
 
@@ -171,35 +190,24 @@ namespace Coracle
             return -1;
         }
 
-        public override async Task WriteAsync(byte[] buffer, int offset, int count, CancellationToken cancellation)
+        internal override Task Write(byte[] buffer, int offset, int count, CancellationToken cancellation, bool blocking)
         {
             CheckRange(buffer, offset, count);
-            await writing.WaitAsync(cancellation).ConfigureAwait(false);
-            try
+            return InTurn(descriptor.Writing, cancellation, blocking, async waiting =>
             {
-                using (var waiting = new Waiting(bounds.CancelledBy(cancellation)))
+                for (int done = 0; done < count;)
                 {
-                    for (int done = 0; done < count;)
+                    waiting.Check();
+                    int now = done;
+                    int sent = descriptor.With(fd => Sent(fd, buffer, offset + now, count - now));
+                    done += sent;
+                    if (sent == 0)
                     {
-                        waiting.Check();
-                        int now = done;
-                        int sent = descriptor.With(fd => Sent(fd, buffer, offset + now, count - now));
-                        done += sent;
-                        if (sent == 0)
-                        {
-                            await waiting.Until(descriptor, descriptor.Number, Libc.Writable).ConfigureAwait(false);
-                        }
+                        await waiting.Until(descriptor, descriptor.Number, Libc.Writable).ConfigureAwait(false);
                     }
                 }
-            }
-            catch (CoracleException failed)
-            {
-                throw OfStream(failed);
-            }
-            finally
-            {
-                writing.Release();
-            }
+                return count;
+            });
         }
 
         /// <summary>Sends as much as there is room for.</summary>
@@ -255,31 +263,18 @@ namespace Coracle
 
         public override bool CanWrite => false;
 
-        public override int Read(byte[] buffer, int offset, int count)
+        internal override async Task<int> Read(byte[] buffer, int offset, int count, CancellationToken cancellation, bool blocking)
         {
             CheckRange(buffer, offset, count);
-            return Got(buffer, offset, count, bounds);
-        }
-
-        private int Got(byte[] buffer, int offset, int count, Bounds within)
-        {
             if (count == 0)
             {
                 return 0;
             }
-            int most = Math.Min(count, Most);
-            byte[] room = offset == 0 ? buffer : new byte[most];
             try
             {
-                using (var call = new Call(within))
-                {
-                    int got = (int)Raw.StreamRead(call, stream, room, most);
-                    if (offset != 0)
-                    {
-                        Buffer.BlockCopy(room, 0, buffer, offset, got);
-                    }
-                    return got;
-                }
+                return blocking
+                    ? Got(buffer, offset, count, bounds)
+                    : await Glance.When(stream, bounds.CancelledBy(cancellation), within => Got(buffer, offset, count, within)).ConfigureAwait(false);
             }
             catch (CoracleException failed)
             {
@@ -287,19 +282,19 @@ namespace Coracle
             }
         }
 
-        public override async Task<int> ReadAsync(byte[] buffer, int offset, int count, CancellationToken cancellation)
+        private int Got(byte[] buffer, int offset, int count, Bounds within)
         {
-            CheckRange(buffer, offset, count);
-            Bounds within = bounds.CancelledBy(cancellation).Together();
-            try
+            int most = Math.Min(count, Most);
+            byte[] room = offset == 0 ? buffer : new byte[most];
+            using (var call = new Call(within))
             {
-                await Records.Ready(stream, within).ConfigureAwait(false);
+                int got = (int)Raw.StreamRead(call, stream, room, most);
+                if (offset != 0)
+                {
+                    Buffer.BlockCopy(room, 0, buffer, offset, got);
+                }
+                return got;
             }
-            catch (CoracleException failed)
-            {
-                throw OfStream(failed);
-            }
-            return await Task.Run(() => Got(buffer, offset, count, within)).ConfigureAwait(false);
         }
 
         protected override void Dispose(bool disposing)

@@ -34,6 +34,8 @@ namespace Coracle.Tests
             Callers();
             Crowd();
             Kept();
+            Disposed();
+            Pool();
             Values();
             Leaks();
         }
@@ -373,7 +375,7 @@ namespace Coracle.Tests
             Tests["a close from another thread ends the call"] = (engine, dir) =>
             {
                 Container box = Running(engine);
-                Session session = box.Attach(), taken = box.Attach(), asked = box.Attach();
+                Session session = box.Attach(), taken = box.Attach(), asked = box.Attach(), held = box.Attach(), full = box.Attach();
                 Events events = Silence(engine);
                 Records<LogLine> logs = box.Logs(Followed), more = box.Logs(Followed);
                 Stream stdout = taken.Stdout;
@@ -381,23 +383,23 @@ namespace Coracle.Tests
                 var tasks = new[]
                 {
                     OnThread(() => session.Read()), OnThread(() => events.Next()), OnThread(() => logs.Next()), OnThread(() => pidfd.WaitReadable()),
-                    more.NextAsync(), asked.WaitAsync(),
+                    more.NextAsync(), asked.WaitAsync(), OnThread(() => held.Wait()), asked.ReadAsync(), full.WriteAsync(new byte[4 << 20]),
                 };
                 Task<int> reader = stdout.ReadAsync(new byte[9], 0, 9);
                 Thread.Sleep(100);
-                foreach (IDisposable one in new IDisposable[] { session, events, logs, more, taken, pidfd })
+                Same(false, tasks.Any(one => one.IsCompleted));
+                foreach (IDisposable one in new IDisposable[] { session, events, logs, more, taken, pidfd, asked, held, full })
                 {
                     one.Dispose();
                 }
-                foreach (Task one in tasks.Take(5))
+                foreach (Task one in tasks)
                 {
                     Raises<CoracleException>(() => Ended(one));
                 }
+                Raises<CancelledException>(() => Ended(tasks[5]));
+                Raises<CancelledException>(() => Ended(tasks[6]));
                 Raises<IOException>(() => Ended(reader));
-                // A wait that was begun is one of the process, not of the session.
-                asked.Dispose();
-                box.Kill();
-                Same(true, tasks[5].IsFaulted || Ended((Task<int>)tasks[5]) == 137);
+                Same(true, box.Inspect().Is("State.Running"));
             };
         }
 

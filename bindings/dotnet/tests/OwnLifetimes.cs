@@ -1,14 +1,20 @@
 using System;
+using System.Collections.Concurrent;
 using System.IO;
+using System.Linq;
 using System.Net.Http;
 using System.Net.Sockets;
 using System.Threading;
+using System.Threading.Tasks;
 using Microsoft.Win32.SafeHandles;
 
 namespace Coracle.Tests
 {
     internal static partial class Own
     {
+        private const int DisposingThreads = 6;
+        private const int DisposingRounds = 15;
+
         /// <summary>Has the garbage collector end whatever nobody keeps, some times.</summary>
         private static void Collect()
         {
@@ -117,6 +123,105 @@ namespace Coracle.Tests
                 Collect();
                 Same(true, Runs(engine, id));
             };
+            Tests["a session that is forgotten while a task waits for its process is kept"] = (engine, dir) =>
+            {
+                Container box = engine.Containers.Create(Shell("read x; exit 6"));
+                Task<int> exit = null;
+                Ended(OnThread(() => exit = box.StartAttached().WaitAsync()));
+                Collect();
+                Same(false, exit.IsCompleted);
+                using (Session session = box.Attach())
+                {
+                    session.Write("x\n");
+                }
+                Same(6, Ended(exit));
+            };
         }
+
+        /// <summary>Has many threads dispose a thing at once, while others use it.</summary>
+        private static void DisposeTogether<T>(Func<T> make, Action<T> use, ConcurrentQueue<Exception> wrong) where T : IDisposable
+        {
+            for (int round = 0; round < DisposingRounds; round++)
+            {
+                T thing = make();
+                using (var start = new Barrier(DisposingThreads))
+                {
+                    Task[] all = Enumerable.Range(0, DisposingThreads).Select(number => OnThread(() =>
+                    {
+                        start.SignalAndWait();
+                        try
+                        {
+                            if (number < 2)
+                            {
+                                use(thing);
+                            }
+                            thing.Dispose();
+                        }
+                        catch (Exception thrown)
+                        {
+                            if (number >= 2 || !IsAnAnswer(thrown) || thrown is ObjectDisposedException)
+                            {
+                                wrong.Enqueue(thrown);
+                            }
+                        }
+                    })).ToArray();
+                    foreach (Task one in all)
+                    {
+                        Ended(one);
+                    }
+                }
+            }
+        }
+
+        /// <summary>Disposes a stream, which throws nothing, whatever others do to its session.</summary>
+        private static void Quietly(Stream stream, ConcurrentQueue<Exception> wrong)
+        {
+            try
+            {
+                stream.Dispose();
+            }
+            catch (Exception thrown)
+            {
+                wrong.Enqueue(thrown);
+            }
+        }
+
+        private static void Disposed()
+        {
+            Tests["many threads dispose a thing at once, and others use it meanwhile"] = (engine, dir) =>
+            {
+                Container box = engine.Containers.Create(Shell("while :; do echo x; sleep 0.01; done"));
+                box.Start();
+                var wrong = new ConcurrentQueue<Exception>();
+                Raises<DeadlineException>(() => box.Within(Short).Wait());
+                Raises<DeadlineException>(() => Ended(box.Within(Short).WaitAsync()));
+                Collect();
+                int before = Descriptors;
+                DisposeTogether(() => box.Attach(), one => Same(false, one.Wait() == 0), wrong);
+                DisposeTogether(() => box.Attach(), one => one.Stdout.CopyTo(new MemoryStream()), wrong);
+                DisposeTogether(() => box.Attach(), one => Quietly(one.Stdin, wrong), wrong);
+                DisposeTogether(() => box.Attach(), one => one.Take(Channel.Stderr)?.Dispose(), wrong);
+                DisposeTogether(() => box.Attach(), one => Ended(one.CommunicateAsync("x")), wrong);
+                DisposeTogether(() => engine.Again(), one => one.Containers.List(), wrong);
+                DisposeTogether(() => engine.Events(), one => one.Next(), wrong);
+                DisposeTogether(() => box.Logs(Followed), one => one.Count(), wrong);
+                DisposeTogether(() => box.Pidfd(), one => one.WaitReadable(), wrong);
+                DisposeTogether(() => box.Export(), one => one.CopyTo(new MemoryStream()), wrong);
+                DisposeTogether(() => engine.Connect(), one => one.Request("GET", "/v1.24/events"), wrong);
+                DisposeTogether(() => engine.HttpHandler(), one => one.GetHashCode(), wrong);
+                DisposeTogether(() => engine.Lease("many"), one => one.OpenStream(), wrong);
+                DisposeTogether(
+                    () => engine.Serve(new { Addresses = new[] { "tcp://127.0.0.1:0" }, InsecureTcp = true }), one => one.Shutdown(TimeSpan.Zero), wrong);
+                Same("", string.Join("\n", wrong.Select(one => one.ToString())));
+                Soon("the end of descriptors", () =>
+                {
+                    Collect();
+                    return Descriptors <= before + (IsMono ? 20 : 0);
+                });
+                Same(true, box.Inspect().Is("State.Running"));
+            };
+        }
+
+        private static bool IsMono => Type.GetType("Mono.Runtime") != null;
     }
 }

@@ -3,6 +3,7 @@ using System.Collections;
 using System.Collections.Generic;
 using System.Globalization;
 using System.Linq;
+using System.Threading;
 
 namespace Coracle.Tests
 {
@@ -97,6 +98,18 @@ namespace Coracle.Tests
                 Same("{\"a\":1}", Document.Write(new Pairs()));
                 Same("{\"data\":\"AQID\",\"at\":\"http://a/b\",\"part\":0.1}", Document.Write(new { data = new byte[] { 1, 2, 3 }, at = new Uri("http://a/b"), part = 0.1f }));
                 Same("{\"a\":\"b\"}", Document.Write(new SortedList<string, string> { ["a"] = "b" }));
+            };
+            Tests["Timeout.InfiniteTimeSpan is no bound, and null is refused where it must not be"] = (engine, dir) =>
+            {
+                Container box = engine.Containers.Create(Shell("sleep 0.2; exit 7"));
+                using (Session session = box.Within(Timeout.InfiniteTimeSpan).StartAttached())
+                {
+                    Same(7, session.Within(Timeout.InfiniteTimeSpan).Wait());
+                    Raises<ArgumentNullException>(() => session.Write((byte[])null));
+                    Raises<ArgumentNullException>(() => session.WriteAsync(null));
+                    Raises<ArgumentNullException>(() => Ended(session.CommunicateAsync((System.IO.Stream)null)));
+                    Raises<ArgumentNullException>(() => engine.Async((Action<Engine>)null));
+                }
             };
         }
     }
