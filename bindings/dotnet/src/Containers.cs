@@ -104,6 +104,11 @@ namespace Coracle
         /// <summary>Attaches; query: a document with any of "stdin", "stdout", "stderr", "wait"; none of the streams: all.</summary>
         public Session Attach(object query = null, ProcessIo io = null) => Attaching(query, io).Now();
 
+        /// <summary>Attach, for which no thread waits.</summary>
+        public Task<Session> AttachAsync(
+            object query = null, ProcessIo io = null, CancellationToken cancellation = default(CancellationToken)) =>
+            Attaching(query, io).Begin(cancellation);
+
         private Work<Session> Attaching(object query, ProcessIo io) =>
             Working(
                 call => Raw.ContainerAttach(call, engine, Id, io ?? new ProcessIo(), Document.Write(query)), frame => Session.Of(frame, Bounds));
@@ -162,10 +167,20 @@ namespace Coracle
         private Work<long> Killing(string signal) => Doing(call => Raw.ContainerKill(call, engine, Id, signal));
 
         /// <summary>Freezes the container's processes.</summary>
-        public void Pause() => Do(call => Raw.ContainerPause(call, engine, Id));
+        public void Pause() => Pausing.Now();
+
+        /// <summary>Pause, for which no thread waits.</summary>
+        public Task PauseAsync(CancellationToken cancellation = default(CancellationToken)) => Pausing.Begin(cancellation);
+
+        private Work<long> Pausing => Doing(call => Raw.ContainerPause(call, engine, Id));
 
         /// <summary>Thaws the container's processes.</summary>
-        public void Unpause() => Do(call => Raw.ContainerUnpause(call, engine, Id));
+        public void Unpause() => Unpausing.Now();
+
+        /// <summary>Unpause, for which no thread waits.</summary>
+        public Task UnpauseAsync(CancellationToken cancellation = default(CancellationToken)) => Unpausing.Begin(cancellation);
+
+        private Work<long> Unpausing => Doing(call => Raw.ContainerUnpause(call, engine, Id));
 
         /// <summary>Waits for a condition: the exit code, 128 + n if signal n ended the process.</summary>
         public int Wait(Condition condition = Condition.NotRunning) => Ending(NameOf(condition)).Wait();
@@ -239,12 +254,16 @@ namespace Coracle
         public Document StatPath(string path) => DocumentOf(call => Raw.ContainerStatPath(call, engine, Id, path));
 
         /// <summary>Copies files out of the container: a tar, with the description of the file at the path.</summary>
-        public Archive GetArchive(string path) =>
-            InCall(call =>
-            {
-                Raw.ContainerGetArchive(call, engine, Id, path);
-                return new Archive(new BodyStream(new StreamHandle(call.OutHandle), Bounds), Document.Parse(call.Json()));
-            });
+        public Archive GetArchive(string path) => GettingArchive(path).Now();
+
+        /// <summary>GetArchive, for which no thread waits.</summary>
+        public Task<Archive> GetArchiveAsync(string path, CancellationToken cancellation = default(CancellationToken)) =>
+            GettingArchive(path).Begin(cancellation);
+
+        private Work<Archive> GettingArchive(string path) =>
+            Working(
+                call => Raw.ContainerGetArchive(call, engine, Id, path),
+                frame => new Archive(new BodyStream(new StreamHandle(frame.OutHandle), Bounds), Document.Parse(frame.Json())));
 
         /// <summary>
         /// Extracts a tar, plain or compressed, into a directory of the container; query: a document with any of "noOverwriteDirNonDir",
@@ -267,7 +286,12 @@ namespace Coracle
             Doing(Source.Using(archive, (call, source) => Raw.ContainerPutArchive(call, engine, Id, path, Document.Write(query), source)));
 
         /// <summary>The container's whole file system as a tar, without binds and volumes.</summary>
-        public Stream Export() => new BodyStream(new StreamHandle(HandleOf(call => Raw.ContainerExport(call, engine, Id))), Bounds);
+        public Stream Export() => Exporting.Now();
+
+        /// <summary>Export, for which no thread waits.</summary>
+        public Task<Stream> ExportAsync(CancellationToken cancellation = default(CancellationToken)) => Exporting.Begin(cancellation);
+
+        private Work<Stream> Exporting => Streaming(call => Raw.ContainerExport(call, engine, Id));
 
         /// <summary>Lists the files that the container changed, compared with its image: "Path", "Kind" (0 modified, 1 added, 2 deleted).</summary>
         public IReadOnlyList<Document> Changes() => DocumentsOf(call => Raw.ContainerChanges(call, engine, Id));
@@ -291,12 +315,22 @@ namespace Coracle
         /// <summary>Runs a command in the container to its end.</summary>
         public Output Run(params string[] command)
         {
-            Exec made = Exec(new { Cmd = command, AttachStdout = true, AttachStderr = true });
-            using (Session session = made.StartAttached())
+            using (Session session = Exec(Running(command)).StartAttached())
             {
                 return session.Communicate();
             }
         }
+
+        /// <summary>Run, for which no thread waits. The token ends the wait, and leaves the command alone.</summary>
+        public async Task<Output> RunAsync(string[] command, CancellationToken cancellation = default(CancellationToken))
+        {
+            using (Session session = await Exec(Running(command)).StartAttachedAsync(null, cancellation).ConfigureAwait(false))
+            {
+                return await session.CommunicateAsync("", cancellation).ConfigureAwait(false);
+            }
+        }
+
+        private static object Running(string[] command) => new { Cmd = command, AttachStdout = true, AttachStderr = true };
     }
 
     /// <summary>A further process of a container, by its id.</summary>

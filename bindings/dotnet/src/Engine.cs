@@ -66,8 +66,14 @@ namespace Coracle
         public Document Version() => DocumentOf(call => Raw.EngineVersion(call, handle));
 
         /// <summary>Counts the bytes that images, containers and volumes take; kinds: "image", "container", "volume"; none: all.</summary>
-        public Document DiskUsage(params string[] kinds) =>
-            DocumentOf(call => Raw.EngineDiskUsage(call, handle, Document.Write(new { type = kinds })));
+        public Document DiskUsage(params string[] kinds) => CountingBytes(kinds).Now();
+
+        /// <summary>DiskUsage, for which no thread waits.</summary>
+        public Task<Document> DiskUsageAsync(string[] kinds = null, CancellationToken cancellation = default(CancellationToken)) =>
+            CountingBytes(kinds ?? new string[0]).Begin(cancellation);
+
+        private Work<Document> CountingBytes(string[] kinds) =>
+            Describing(call => Raw.EngineDiskUsage(call, handle, Document.Write(new { type = kinds })));
 
         /// <summary>Counts the root's objects, and this engine's work since it was opened.</summary>
         public Document Metrics() => DocumentOf(call => Raw.EngineMetrics(call, handle));
@@ -107,7 +113,12 @@ namespace Coracle
         public IReadOnlyList<Document> Leftovers() => DocumentsOf(call => Raw.RootLeftovers(call, handle));
 
         /// <summary>Tries again to remove files that removals left; the answer has those that stay.</summary>
-        public IReadOnlyList<Document> Sweep() => DocumentsOf(call => Raw.RootSweep(call, handle));
+        public IReadOnlyList<Document> Sweep() => Sweeping.Now();
+
+        /// <summary>Sweep, for which no thread waits.</summary>
+        public Task<IReadOnlyList<Document>> SweepAsync(CancellationToken cancellation = default(CancellationToken)) => Sweeping.Begin(cancellation);
+
+        private Work<IReadOnlyList<Document>> Sweeping => Listing(call => Raw.RootSweep(call, handle));
 
         /// <summary>Copies the whole root into a directory that is absent or empty; pause: each container is frozen meanwhile.</summary>
         public Document CopyRoot(string directory, bool pause = false) => CopyingRoot(directory, pause).Now();

@@ -35,14 +35,33 @@ namespace Coracle
         public void Tag(string reference, string name) => Do(call => Raw.ImageTag(call, engine, reference, name));
 
         /// <summary>Removes a name of an image and, if nothing else holds the image, deletes it: "Untagged" and "Deleted".</summary>
-        public IReadOnlyList<Document> Remove(string reference, ImageRemove how = ImageRemove.None) =>
-            DocumentsOf(call => Raw.ImageRemove(call, engine, reference, (ulong)how));
+        public IReadOnlyList<Document> Remove(string reference, ImageRemove how = ImageRemove.None) => Removing(reference, how).Now();
+
+        /// <summary>Remove, for which no thread waits.</summary>
+        public Task<IReadOnlyList<Document>> RemoveAsync(
+            string reference, ImageRemove how = ImageRemove.None, CancellationToken cancellation = default(CancellationToken)) =>
+            Removing(reference, how).Begin(cancellation);
+
+        private Work<IReadOnlyList<Document>> Removing(string reference, ImageRemove how) =>
+            Listing(call => Raw.ImageRemove(call, engine, reference, (ulong)how));
 
         /// <summary>Removes images without a name that nothing uses; filters: <c>{"dangling": ["false"]}</c> chooses all that nothing uses.</summary>
-        public Document Prune(object filters = null) => DocumentOf(call => Raw.ImagePrune(call, engine, Document.Write(filters)));
+        public Document Prune(object filters = null) => Pruning(filters).Now();
+
+        /// <summary>Prune, for which no thread waits.</summary>
+        public Task<Document> PruneAsync(object filters = null, CancellationToken cancellation = default(CancellationToken)) =>
+            Pruning(filters).Begin(cancellation);
+
+        private Work<Document> Pruning(object filters) => Describing(call => Raw.ImagePrune(call, engine, Document.Write(filters)));
 
         /// <summary>Removes the caches of builds that no step uses.</summary>
-        public Document PruneCaches(object filters = null) => DocumentOf(call => Raw.BuildPrune(call, engine, Document.Write(filters)));
+        public Document PruneCaches(object filters = null) => PruningCaches(filters).Now();
+
+        /// <summary>PruneCaches, for which no thread waits.</summary>
+        public Task<Document> PruneCachesAsync(object filters = null, CancellationToken cancellation = default(CancellationToken)) =>
+            PruningCaches(filters).Begin(cancellation);
+
+        private Work<Document> PruningCaches(object filters) => Describing(call => Raw.BuildPrune(call, engine, Document.Write(filters)));
 
         /// <summary>Loads every image of an archive (docker save, OCI layout; plain or compressed): their names.</summary>
         public IReadOnlyList<string> Load(Stream archive) => Loading(Source.From(archive)).Now();
@@ -62,8 +81,14 @@ namespace Coracle
             Texts(Source.Using(archive, (call, source) => Raw.ImageLoad(call, engine, source)));
 
         /// <summary>Writes images as an archive; layout: "docker" or "oci".</summary>
-        public Stream Save(string layout, params string[] names) =>
-            new BodyStream(new StreamHandle(HandleOf(call => Raw.ImageSave(call, engine, Document.Write(new { names, layout })))), Bounds);
+        public Stream Save(string layout, params string[] names) => Saving(layout, names).Now();
+
+        /// <summary>Save, for which no thread waits.</summary>
+        public Task<Stream> SaveAsync(string layout, string[] names, CancellationToken cancellation = default(CancellationToken)) =>
+            Saving(layout, names).Begin(cancellation);
+
+        private Work<Stream> Saving(string layout, string[] names) =>
+            Streaming(call => Raw.ImageSave(call, engine, Document.Write(new { names, layout })));
 
         /// <summary>Makes an image of a tar of a root file system: its id; query: any of "repo", "tag", "message", "changes", "url" (then null).</summary>
         public string Import(Stream archive, object query) => Importing(archive, query).Now();

@@ -4,6 +4,7 @@ using System.Collections.Generic;
 using System.Globalization;
 using System.Reflection;
 using System.Text;
+using System.Threading.Tasks;
 
 namespace Coracle
 {
@@ -14,6 +15,9 @@ namespace Coracle
     {
         /// <summary>How deep values may lie in each other: the library allows less.</summary>
         private const int Deepest = 200;
+
+        /// <summary>The namespaces of other readers of JSON: the properties of their values are not the members.</summary>
+        private static readonly string[] Others = { "System.Text.Json", "Newtonsoft.Json" };
 
         internal static string Write(object value)
         {
@@ -181,6 +185,15 @@ namespace Coracle
             if (value is Delegate || value is MemberInfo || type.IsPointer)
             {
                 throw Wrong("a document cannot have a value of the type " + type.FullName);
+            }
+            if (value is Task)
+            {
+                // A read of the property Result would wait for the task.
+                throw Wrong("a document has a task where its result belongs: await it");
+            }
+            if (type.Namespace != null && Array.Exists(Others, one => type.Namespace.StartsWith(one, StringComparison.Ordinal)))
+            {
+                throw Wrong("a document cannot have a value of the type " + type.FullName + ": give its text in JSON in place of the whole document");
             }
             var made = new List<KeyValuePair<string, object>>();
             foreach (PropertyInfo one in type.GetProperties(BindingFlags.Public | BindingFlags.Instance))

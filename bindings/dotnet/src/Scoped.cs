@@ -1,5 +1,6 @@
 using System;
 using System.Collections.Generic;
+using System.IO;
 using System.Threading;
 using System.Threading.Tasks;
 
@@ -96,6 +97,10 @@ namespace Coracle
         /// <summary>A call that gives texts.</summary>
         internal Work<IReadOnlyList<string>> Texts(Func<Call, long> call) =>
             Working(call, frame => (IReadOnlyList<string>)Document.TextList(frame.Json()));
+
+        /// <summary>A call that gives bytes.</summary>
+        internal Work<Stream> Streaming(Func<Call, long> call) =>
+            Working(call, frame => (Stream)new BodyStream(new StreamHandle(frame.OutHandle), Bounds));
 
         /// <summary>A wait for the end of a process: its exit code.</summary>
         internal Work<int> Exiting(Func<Call, long> call) => Working(call, frame => frame.OutNumber);

@@ -109,6 +109,53 @@ namespace Coracle.Tests
             Same(typeof(ThreadInterruptedException), thrown.GetType());
         }
 
+        private static async Task<byte[]> Bytes(Stream from)
+        {
+            using (from)
+            {
+                var made = new MemoryStream();
+                await from.CopyToAsync(made);
+                return made.ToArray();
+            }
+        }
+
+        private static async Task Tasks(Engine engine)
+        {
+            Container box = Running(engine);
+            Output output = await box.RunAsync(new[] { "sh", "-c", "echo o; echo e >&2; exit 3" });
+            Same((3, "o\n", "e\n"), (output.Code, output.Text, output.ErrorText));
+            Exception late = null;
+            try
+            {
+                await box.RunAsync(new[] { "sleep", "1000" }, new CancellationTokenSource(200).Token);
+            }
+            catch (OperationCanceledException cancelled)
+            {
+                late = cancelled;
+            }
+            Same(true, late != null);
+            await box.PauseAsync();
+            Same(true, box.Inspect().Is("State.Paused"));
+            await box.UnpauseAsync();
+            using (Session session = await box.AttachAsync(new { stdout = true }))
+            {
+                Same((true, false), (session.Has(Channel.Stdout), session.Has(Channel.Stdin)));
+            }
+            using (Archive archive = await box.GetArchiveAsync("/etc/passwd"))
+            {
+                Same("passwd", archive.Stat.Text("name"));
+                Same(true, (await Bytes(archive.Body)).Length > 512);
+            }
+            Same(true, (await Bytes(await box.ExportAsync())).Length > 512);
+            Same(true, (await Bytes(await engine.Images.SaveAsync("docker", new[] { "busybox" }))).Length > 512);
+            Same(true, (await engine.DiskUsageAsync()).Documents("Images").Count == 1);
+            Same(0, (await engine.SweepAsync()).Count);
+            Same(0L, (await engine.Images.PruneAsync()).Number("SpaceReclaimed"));
+            await engine.Images.PruneCachesAsync();
+            await box.RemoveAsync(Remove.Force);
+            Same(true, (await engine.Images.RemoveAsync("busybox")).Count > 0);
+        }
+
         private static void Pool()
         {
             Tests["calls that block need no thread of the pool"] = (engine, dir) =>
@@ -165,6 +212,7 @@ namespace Coracle.Tests
                 }
                 session.Dispose();
             };
+            Tests["tasks of calls that give streams, documents and sessions"] = (engine, dir) => Ended(Tasks(engine));
             Tests["pieces of both outputs come to a task, until both have ended"] = (engine, dir) =>
             {
                 Container box = engine.Containers.Create(Shell("echo err >&2; exec 2>&-; read x; echo out $x; exec >&-; read y; exit 0"));

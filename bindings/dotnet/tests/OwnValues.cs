@@ -4,6 +4,7 @@ using System.Collections.Generic;
 using System.Globalization;
 using System.Linq;
 using System.Threading;
+using System.Threading.Tasks;
 
 namespace Coracle.Tests
 {
@@ -98,6 +99,19 @@ namespace Coracle.Tests
                 Same("{\"a\":1}", Document.Write(new Pairs()));
                 Same("{\"data\":\"AQID\",\"at\":\"http://a/b\",\"part\":0.1}", Document.Write(new { data = new byte[] { 1, 2, 3 }, at = new Uri("http://a/b"), part = 0.1f }));
                 Same("{\"a\":\"b\"}", Document.Write(new SortedList<string, string> { ["a"] = "b" }));
+            };
+            Tests["tasks and values of another reader of JSON are refused, and read nothing"] = (engine, dir) =>
+            {
+                Raises<InvalidException>(() => Document.Write(new { Image = new TaskCompletionSource<string>().Task }));
+                // Mono has no such reader.
+                Type other = Type.GetType("System.Text.Json.JsonDocument, System.Text.Json", false);
+                Same(true, other != null || IsMono);
+                if (other != null)
+                {
+                    object parsed = other.GetMethods().First(one => one.Name == "Parse" && one.GetParameters()[0].ParameterType == typeof(string))
+                        .Invoke(null, new[] { "{\"Image\":\"busybox\"}", Activator.CreateInstance(other.Assembly.GetType("System.Text.Json.JsonDocumentOptions")) });
+                    Raises<InvalidException>(() => engine.Containers.Create(other.GetProperty("RootElement").GetValue(parsed)));
+                }
             };
             Tests["Timeout.InfiniteTimeSpan is no bound, and null is refused where it must not be"] = (engine, dir) =>
             {
