@@ -161,12 +161,12 @@ namespace Coracle
             Given(data);
             // The deadline holds for the whole.
             Session within = With(Bounds.Together());
-            byte[] left = data;
+            int done = 0;
             do
             {
-                left = within.Rest(left);
+                done += within.WriteSome(data, done);
             }
-            while (left.Length != 0);
+            while (done < data.Length);
         }
 
         private static void Given(byte[] data)
@@ -177,13 +177,16 @@ namespace Coracle
             }
         }
 
-        /// <summary>Writes some of it: what is left.</summary>
-        private byte[] Rest(byte[] data)
+        /// <summary>Writes some of it from a place on: how many bytes.</summary>
+        private int WriteSome(byte[] data, int from)
         {
-            int count = (int)Do(call => Raw.SessionWrite(call, handle, data));
-            var left = new byte[data.Length - count];
-            Buffer.BlockCopy(data, count, left, 0, left.Length);
-            return left;
+            byte[] piece = data;
+            if (from != 0 || data.Length > Room)
+            {
+                piece = new byte[Math.Min(Room, data.Length - from)];
+                Buffer.BlockCopy(data, from, piece, 0, piece.Length);
+            }
+            return (int)Do(call => Raw.SessionWrite(call, handle, piece));
         }
 
         /// <summary>Writes a text to the process's stdin.</summary>
@@ -201,7 +204,7 @@ namespace Coracle
             Bounds within = Bounds.CancelledBy(cancellation);
             using (var waiting = new Waiting(within, false))
             {
-                byte[] left = data;
+                int done = 0;
                 do
                 {
                     waiting.Check();
@@ -210,10 +213,12 @@ namespace Coracle
                     {
                         await waiting.Until(handle, fd, Libc.Writable).ConfigureAwait(false);
                     }
-                    byte[] now = left;
-                    left = Glance.Took(within, bounds => With(bounds).Rest(now), out byte[] rest) ? rest : now;
+                    int from = done;
+                    // Nothing was written where the moment passed.
+                    Glance.Took(within, bounds => With(bounds).WriteSome(data, from), out int count);
+                    done += count;
                 }
-                while (left.Length != 0);
+                while (done < data.Length);
             }
         }
 

@@ -14,6 +14,8 @@ namespace Coracle.Tests
     {
         private const int OpenFiles = 7;
         private const int CrowdOfTasks = 60;
+        private const int CrowdOfBoxes = 10;
+        private const int StopsOfEach = 12;
 
         [StructLayout(LayoutKind.Sequential)]
         private struct Limit
@@ -162,11 +164,18 @@ namespace Coracle.Tests
                 WithoutPool(() => Ended(OnThread(() => Blocking(engine, dir))));
             Tests["tasks take no thread each, and end when they are cancelled"] = (engine, dir) =>
             {
-                Container box = engine.Containers.Create(Shell("trap '' TERM; echo ready; while :; do sleep 0.05; done"));
-                Session[] sessions = Enumerable.Range(0, 8).Select(one => one == 0 ? box.StartAttached() : box.Attach()).ToArray();
+                object lasting = Shell("trap '' TERM; echo ready; while :; do sleep 0.05; done");
+                Container box = engine.Containers.Create(lasting);
+                // A monitor serves a bounded number of clients.
+                Container[] boxes = Enumerable.Range(0, CrowdOfBoxes).Select(one => engine.Containers.Create(lasting)).ToArray();
+                Array.ForEach(boxes, one => Same("ready\n", one.StartAttached().Within(Program.Long).Read().Text));
+                var sessions = new List<Session> { box.StartAttached() };
+                // A session that attaches before this output gets it, too.
                 Same("ready\n", sessions[0].Within(Program.Long).Read().Text);
+                sessions.AddRange(Enumerable.Range(1, 7).Select(one => box.Attach()));
                 Records<LogLine>[] logs = Enumerable.Range(0, CrowdOfTasks).Select(one => box.Logs(Followed)).ToArray();
                 Events[] events = Enumerable.Range(0, CrowdOfTasks).Select(one => Silence(engine)).ToArray();
+                Events kills = engine.Events(new { filters = new { @event = new[] { "kill" } } });
                 var source = new CancellationTokenSource();
                 int before = Process.GetCurrentProcess().Threads.Count;
                 var all = new List<Task>();
@@ -174,16 +183,27 @@ namespace Coracle.Tests
                 all.AddRange(sessions.Select(one => one.WriteAsync(new byte[4 << 20], source.Token)));
                 all.AddRange(logs.Select(one => one.NextAsync(source.Token)));
                 all.AddRange(events.Select(one => one.NextAsync(source.Token)));
-                all.AddRange(Enumerable.Range(0, CrowdOfTasks).Select(one => box.StopAsync(TimeSpan.FromMilliseconds(-1), source.Token)));
+                all.AddRange(boxes.SelectMany(one => Enumerable.Repeat(one, StopsOfEach)).Select(one => one.StopAsync(TimeSpan.FromMilliseconds(-1), source.Token)));
+                // Each stop has sent its signal, and waits.
+                Same(CrowdOfBoxes * StopsOfEach, kills.Within(Program.Long).Take(CrowdOfBoxes * StopsOfEach).Count());
                 Thread.Sleep(300);
                 int now = Process.GetCurrentProcess().Threads.Count;
                 Same(0, all.Count(one => one.IsCompleted));
-                // The library has at most 16, the pool a few that end their work.
-                Same("few more threads", now < before + 40 ? "few more threads" : now - before + " more threads");
+                // The library has at most 16, the pool some that end their work.
+                Same("few more threads", now < before + 90 ? "few more threads" : now - before + " more threads");
                 source.Cancel();
+                Func<string> running = () => string.Join(",", Enumerable.Range(0, all.Count).Where(at => !all[at].IsCompleted));
+                try
+                {
+                    Soon("the end of every task", () => running().Length == 0);
+                }
+                catch (Exception late)
+                {
+                    throw new Exception("tasks run on: " + running(), late);
+                }
                 all.ForEach(one => Raises<OperationCanceledException>(() => Ended(one)));
                 Same(all.Count, all.Count(one => one.IsCanceled));
-                foreach (IDisposable one in sessions.Concat<IDisposable>(logs).Concat(events))
+                foreach (IDisposable one in sessions.Concat<IDisposable>(logs).Concat(events).Append(kills))
                 {
                     one.Dispose();
                 }
