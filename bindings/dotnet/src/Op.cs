@@ -11,6 +11,7 @@ namespace Coracle
         private readonly List<CancellationTokenRegistration> registrations = new List<CancellationTokenRegistration>();
         private Action<Progress> listener;
         private IntPtr user;
+        private volatile bool cancelled;
 
         /// <param name="handle">the operation of C</param>
         /// <param name="users">the handles whose Dispose ends the operation's call</param>
@@ -46,11 +47,15 @@ namespace Coracle
 
         internal OpHandle Handle { get; }
 
+        /// <summary>Whether the call is to end by a cancellation.</summary>
+        internal bool IsCancelled => cancelled;
+
         /// <summary>The exception of the caller's own listener.</summary>
         internal Exception Thrown { get; private set; }
 
         internal void Cancel()
         {
+            cancelled = true;
             try
             {
                 Native.coracle_op_cancel(Handle);

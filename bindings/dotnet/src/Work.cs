@@ -7,6 +7,12 @@ namespace Coracle
     /// <summary>A call that may last, in the bounds of an object, and what is made of its answer: for one caller who waits, or for a task.</summary>
     internal struct Work<T>
     {
+        /// <summary>
+        /// Milliseconds between looks at a call that was to end: one that the library had begun by then, and that then waits, makes its descriptor
+        /// readable no more.
+        /// </summary>
+        private const int LookAgain = 20;
+
         private readonly Bounds bounds;
         private readonly Func<Call, long> call;
         private readonly Func<Call, long, T> answer;
@@ -36,7 +42,7 @@ namespace Coracle
         /// </summary>
         internal Task<T> Begin(CancellationToken cancellation)
         {
-            Bounds within = bounds.CancelledBy(cancellation);
+            Bounds within = bounds.CancelledBy(cancellation).Together();
             // Progress comes on the thread of a call.
             return within.Listener != null ? OnThread(within) : Begun(within);
         }
@@ -47,7 +53,7 @@ namespace Coracle
         private Task<T> OnThread(Bounds within) => Threads.Run(new Work<T>(within, call, answer).Now);
 
         /// <summary>Begins a wait for the end of a process: one that tells no progress.</summary>
-        internal Task<T> BeginWait(CancellationToken cancellation) => Begun(bounds.CancelledBy(cancellation));
+        internal Task<T> BeginWait(CancellationToken cancellation) => Begun(bounds.CancelledBy(cancellation).Together());
 
         /// <summary>
         /// Waits on this thread for the end of a process. The call is begun, because one that waits within the library would keep a session from
@@ -56,15 +62,18 @@ namespace Coracle
         /// </summary>
         internal T Wait()
         {
-            Op op = Started(bounds);
+            Bounds within = bounds.Together();
+            Op op = Started(within);
             try
             {
                 int fd = Native.coracle_op_fd(op.Handle);
                 T made;
-                while (!Look(op, bounds, out made))
+                while (!Look(op, within, out made))
                 {
+                    Poller.Watch watch = Poller.Begin(op.Handle, fd, Libc.Readable);
                     // Thread.Interrupt ends it, as it ends every wait of .NET.
-                    Poller.Begin(op.Handle, fd, Libc.Readable).Ready.Wait();
+                    watch.Ready.Wait(IsToEnd(op, within) ? LookAgain : Timeout.Infinite);
+                    watch.End();
                 }
                 return made;
             }
@@ -84,7 +93,9 @@ namespace Coracle
                 T made;
                 while (!Look(op, within, out made))
                 {
-                    await Poller.Begin(op.Handle, fd, Libc.Readable).Ready.ConfigureAwait(false);
+                    Poller.Watch watch = Poller.Begin(op.Handle, fd, Libc.Readable);
+                    await (IsToEnd(op, within) ? Task.WhenAny(watch.Ready, Task.Delay(LookAgain)) : watch.Ready).ConfigureAwait(false);
+                    watch.End();
                 }
                 return made;
             }
@@ -102,6 +113,8 @@ namespace Coracle
                 return frame.TakeOp();
             }
         }
+
+        private static bool IsToEnd(Op op, Bounds within) => op.IsCancelled || within.Left == TimeSpan.Zero;
 
         /// <summary>Takes the answer, if there is one.</summary>
         private bool Look(Op op, Bounds within, out T made)

@@ -209,6 +209,28 @@ namespace Coracle.Tests
                 }
                 Same(true, box.Inspect().Is("State.Running"));
             };
+            Tests["a call that is cancelled while the library begins it ends"] = (engine, dir) =>
+            {
+                Container box = engine.Containers.Create(Shell("trap '' TERM; echo ready; while :; do sleep 0.05; done"));
+                Same("ready\n", box.StartAttached().Within(Program.Long).Read().Text);
+                for (int at = 0; at < 60; at++)
+                {
+                    var source = new CancellationTokenSource();
+                    Container bounded = box.Within(at % 2 == 0 ? Timeout.InfiniteTimeSpan : TimeSpan.FromMilliseconds(1 + at % 7));
+                    Task[] all = Enumerable.Range(0, 8).Select(one => (Task)bounded.StopAsync(TimeSpan.FromMilliseconds(-1), source.Token)).ToArray();
+                    Thread.Sleep(at % 5);
+                    if (at % 2 == 0)
+                    {
+                        source.Cancel();
+                    }
+                    foreach (Task one in all)
+                    {
+                        Exception thrown = Raises<Exception>(() => Ended(one));
+                        Same(at % 2 == 0 ? typeof(OperationCanceledException) : typeof(DeadlineException), thrown.GetType());
+                    }
+                }
+                Same(true, box.Inspect().Is("State.Running"));
+            };
             Tests["an interrupted thread leaves its wait, and nothing of it stays"] = (engine, dir) =>
             {
                 Container box = Running(engine);
