@@ -108,10 +108,13 @@ impl Begun {
         drop(root);
         let mut inner = self.lock();
         inner.state = match result {
-            Ok(Answer { wait: Some(wait), .. }) => match self.watch(wait.fd()) {
-                Ok(()) => State::Waits(wait, -1),
-                Err(failure) => State::Answered(Box::new(Err(failure))),
-            },
+            // A look at a call whose operation ended while the call ran stopped watching the operation.
+            Ok(Answer { wait: Some(wait), .. }) => {
+                match self.watch(wait.fd()).and_then(|()| self.watch_operation(&inner)) {
+                    Ok(()) => State::Waits(wait, -1),
+                    Err(failure) => State::Answered(Box::new(Err(failure))),
+                }
+            }
             result => State::Answered(Box::new(result)),
         };
         match inner.state {
@@ -313,5 +316,54 @@ fn owned(fd: RawFd, name: &str) -> Outcome<OwnedFd> {
         // SAFETY: the caller's call just made it.
         0.. => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(engine::Error::io(name, &std::io::Error::last_os_error()).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    /// A wait for a descriptor that is never readable.
+    struct Never(OwnedFd);
+
+    impl Wait for Never {
+        fn fd(&self) -> RawFd {
+            self.0.as_raw_fd()
+        }
+        fn step(&mut self) -> Outcome<Option<Answer>> {
+            Ok(None)
+        }
+    }
+
+    fn is_readable(fd: RawFd, milliseconds: i32) -> bool {
+        let mut polled = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one entry, which lives over the call.
+        unsafe { libc::poll(&raw mut polled, 1, milliseconds) == 1 }
+    }
+
+    /// A call is cancelled and looked at while a thread runs it, and then waits.
+    #[test]
+    fn a_cancel_while_a_call_begins_to_wait_makes_the_descriptor_readable() {
+        let op = Op::new().unwrap();
+        let begun = Arc::new(Begun::new(op.clone()).unwrap());
+        let (running, runs) = channel();
+        let (go, told) = channel::<()>();
+        let work = crate::work::work(move |_| {
+            running.send(()).unwrap();
+            told.recv().unwrap();
+            let mut answer = Answer::default();
+            answer.wait = Some(Box::new(Never(eventfd(0)?)));
+            Ok(answer)
+        });
+        begun.begin(Area::of_caller(), None, work.unwrap()).unwrap();
+        runs.recv().unwrap();
+        op.cancel();
+        assert!(is_readable(begun.fd(), 10_000) && begun.result().unwrap().is_none());
+        assert!(!is_readable(begun.fd(), 0), "a call that runs must not keep a loop busy");
+        go.send(()).unwrap();
+        assert!(is_readable(begun.fd(), 10_000), "nothing wakes the caller");
+        let failure = begun.result().err().unwrap();
+        assert!(failure.message.contains("cancel"), "{}", failure.message);
     }
 }

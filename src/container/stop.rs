@@ -123,6 +123,7 @@ impl Stopper {
             false => None,
         };
         let Some((control, waiter)) = self.ending(&found, op)? else {
+            self.is_over(&found)?;
             return self.finished(&found, held).map(StopStep::Over);
         };
         self.send(&found, &control, end.signal, true)?;
@@ -140,7 +141,7 @@ impl Stopper {
 
     /// Looks whether a stop is over; sends SIGKILL when its time has come. `None`: it is not over.
     pub(crate) fn go_on(&self, stop: &mut PendingStop) -> Result<Option<Changed>> {
-        if ended(stop.waiter.answer_until(Some(Instant::now()), None))? {
+        if self.ended(&stop.found, stop.waiter.answer_until(Some(Instant::now()), None))? {
             let held = stop.held.take();
             return match stop.is_stop {
                 true => self.finished(&stop.found, held).map(Some),
@@ -178,10 +179,10 @@ impl Stopper {
     }
 
     fn stop_live(&self, found: &Snapshot, stop: Stop, op: Option<&Op>) -> Result<()> {
-        let Some((control, waiter)) = self.ending(found, op)? else { return Ok(()) };
+        let Some((control, waiter)) = self.ending(found, op)? else { return self.is_over(found) };
         self.send(found, &control, stop.signal, true)?;
         let deadline = stop.grace.map(|grace| Instant::now() + grace);
-        if ended(waiter.answer_until(deadline, op))? {
+        if self.ended(found, waiter.answer_until(deadline, op))? {
             return Ok(());
         }
         self.send(found, &control, libc::SIGKILL, true)?;
@@ -195,7 +196,7 @@ impl Stopper {
                 self.send(found, &control, libc::SIGKILL, true)?;
                 self.killed(found, &waiter, op)
             }
-            Ok(None) => Ok(()),
+            Ok(None) => self.is_over(found),
             Err(error) if self.monitors.is_out_of_reach(found) => {
                 self.kill_monitor(found, op).map_err(|e| error.context(e))
             }
@@ -221,7 +222,7 @@ impl Stopper {
         if decide(Verb::Stop, found)? == Way::EndRestart {
             // No process runs: cancelling the restart ends the monitor, unless the restart has just happened.
             let _ = control.ask(Call::NoRestart, op);
-            if ended(waiter.answer_until(Some(Instant::now() + DYING), op))? {
+            if self.ended(found, waiter.answer_until(Some(Instant::now() + DYING), op))? {
                 return Ok(None);
             }
         }
@@ -250,10 +251,31 @@ impl Stopper {
     }
 
     fn killed(&self, found: &Snapshot, waiter: &Control, op: Option<&Op>) -> Result<()> {
-        if ended(waiter.answer_until(Some(Instant::now() + KILL_LIMIT), op))? {
+        if self.ended(found, waiter.answer_until(Some(Instant::now() + KILL_LIMIT), op))? {
             return Ok(());
         }
         Err(self.not_killed(found))
+    }
+
+    /// Whether the answer to a waiting client means the end: the monitor reported it, or closed the connection because it ended.
+    fn ended(&self, found: &Snapshot, answer: Result<Option<Answer>>) -> Result<bool> {
+        match answer {
+            Ok(answer) => Ok(answer.is_some()),
+            Err(error) if is_gone(&error) => self.is_over(found).map(|()| true),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Errors: the container runs on, although its monitor closed a connection. A monitor has places for so many clients.
+    fn is_over(&self, found: &Snapshot) -> Result<()> {
+        match self.monitors.has_ended(found)? {
+            true => Ok(()),
+            false => {
+                let text =
+                    format!("the monitor of container {} takes no further client: it was not stopped", found.row.id);
+                Err(Error::new(ErrorKind::Unavailable, text))
+            }
+        }
     }
 
     fn not_killed(&self, found: &Snapshot) -> Error {
@@ -292,7 +314,7 @@ impl Stopper {
         if signal != libc::SIGKILL {
             return self.send(&found, &control, signal, by_hand).map(|()| SENT);
         }
-        let Some(waiter) = self.monitors.waiter(&found)? else { return Ok(SENT) };
+        let Some(waiter) = self.monitors.waiter(&found)? else { return self.is_over(&found).map(|()| SENT) };
         self.send(&found, &control, signal, by_hand)?;
         let due = Some(Instant::now() + KILL_LIMIT);
         let kill = PendingStop { found, is_stop: false, control, waiter, due, killed: true, held: None };
@@ -311,15 +333,6 @@ impl Stopper {
             self.register.event(&found, "restart", &[])
         })?;
         Ok(found)
-    }
-}
-
-/// Whether the answer to a waiting client means the end: the monitor reported it, or is gone.
-fn ended(answer: Result<Option<Answer>>) -> Result<bool> {
-    match answer {
-        Ok(answer) => Ok(answer.is_some()),
-        Err(error) if is_gone(&error) => Ok(true),
-        Err(error) => Err(error),
     }
 }
 

@@ -1143,3 +1143,27 @@ fn a_pidfd_is_asked_for_at_every_moment_of_short_lives() {
         root.wait(&id);
     }
 }
+
+/// More stops at once than a monitor has places for clients: none of them says "stopped" of a container that runs.
+#[test]
+fn a_stop_that_finds_no_place_at_the_monitor_does_not_say_stopped() {
+    let root = Root::new();
+    let id =
+        root.create("slow", body(&["sh", "-c", "trap 'sleep 3; exit 0' TERM; while :; do sleep 0.1; done"], json!({})));
+    root.start(&id);
+    let how = StopContainer { grace_ms: Some(60_000), ..Default::default() };
+    let stopped = std::sync::atomic::AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..400 {
+            scope.spawn(|| match root.engine.container_stop_with(&id, &how, None) {
+                Ok(_) => {
+                    stopped.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    assert_eq!(root.status(&id), "exited");
+                }
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
+            });
+        }
+    });
+    assert!(stopped.into_inner() > 0);
+    assert_eq!(root.status(&id), "exited");
+}
