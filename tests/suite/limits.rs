@@ -267,7 +267,7 @@ struct Weighed {
 }
 
 impl Weighed {
-    /// None: the kernel has no such scheduler.
+    /// None: the kernel has no such scheduler, or none for these devices (before Linux 5.14).
     fn new(root: &Root) -> Option<Weighed> {
         let file = root.dir.join("weighed");
         std::fs::File::create(&file).and_then(|file| file.set_len(1 << 20)).expect("make a file");
@@ -276,7 +276,9 @@ impl Weighed {
         let queue = format!("/sys/block/{}", device.trim_start_matches("/dev/"));
         let number = std::fs::read_to_string(format!("{queue}/dev")).expect("its number").trim().to_owned();
         let weighed = Weighed { device, number };
-        std::fs::write(format!("{queue}/queue/scheduler"), "bfq").ok().map(|()| weighed)
+        let scheduler = format!("{queue}/queue/scheduler");
+        std::fs::write(&scheduler, "bfq").ok()?;
+        std::fs::read_to_string(scheduler).is_ok_and(|text| text.contains("[bfq]")).then_some(weighed)
     }
 }
 
