@@ -60,7 +60,7 @@ fn help_is_found_by_every_name() {
     for (words, text) in [
         (
             &["swarm", "init"][..],
-            "coracle: 'swarm' is a command of docker alone: coracle has no swarm mode\nSee 'coracle --help'.",
+            "coracle: 'swarm' is a command of docker alone: docker's command works with coracle serve --swarm-program\nSee 'coracle --help'.",
         ),
         (&["nope"], "coracle: 'nope' is not a command\nSee 'coracle --help'."),
         (&["container", "nope"], "coracle: 'container nope' is not a command\nSee 'coracle --help'."),

@@ -731,6 +731,7 @@ fn answers(ask: &dyn Fn(&str, &str, &Value) -> (u16, Value), address: &str) -> V
     let asked = [
         ("GET", "/swarm", Value::Null),
         ("GET", "/nodes", Value::Null),
+        ("GET", "/networks/host?scope=swarm", Value::Null),
         ("POST", "/swarm/leave", Value::Null),
         ("POST", "/swarm/init", json!({ "ListenAddr": "nowhere:1" })),
         ("POST", "/swarm/init", json!({ "ListenAddr": address, "AdvertiseAddr": "0.0.0.0" })),
@@ -739,6 +740,8 @@ fn answers(ask: &dyn Fn(&str, &str, &Value) -> (u16, Value), address: &str) -> V
         ("POST", "/swarm/init", init.clone()),
         ("POST", "/swarm/init", init),
         ("POST", "/swarm/join", json!({ "ListenAddr": address, "RemoteAddrs": ["127.0.0.1:9"], "JoinToken": "x" })),
+        ("GET", "/networks/host?scope=swarm", Value::Null),
+        ("GET", "/networks/none?scope=swarm", Value::Null),
         ("GET", "/services", Value::Null),
         ("GET", "/services/none", Value::Null),
         ("GET", "/tasks/none", Value::Null),
