@@ -773,7 +773,7 @@ fn answers(ask: &dyn Fn(&str, &str, &Value) -> (u16, Value), address: &str) -> V
 fn refusals_are_those_of_dockerd() {
     let member = Member::new();
     let dir = temp_dir();
-    let dockerd = Dockerd::start(&dir);
+    let dockerd = Dockerd::start_apart(&dir);
     dockerd.docker(&["load", "-i", &busybox_archive().display().to_string()]);
     let peer = dir.join("sock");
     // At a version for which the specification names no other statuses.

@@ -11,11 +11,20 @@ impl Dockerd {
         Dockerd::start_with(dir, "")
     }
 
+    /// Starts it in a network namespace of its own, where its swarm leaves no bridge on this machine.
+    pub fn start_apart(dir: &Path) -> Dockerd {
+        Dockerd::started(dir, "", "own")
+    }
+
     /// Starts it with further flags: words with spaces between them.
     pub fn start_with(dir: &Path, flags: &str) -> Dockerd {
+        Dockerd::started(dir, flags, "")
+    }
+
+    fn started(dir: &Path, flags: &str, net: &str) -> Dockerd {
         let mut script = Command::new(super::project().join("bench/dockerd"));
         let flags = format!("--bridge none --iptables=false --ip6tables=false {flags}");
-        let script = script.arg("start").arg(dir).env("DOCKERD_FLAGS", flags);
+        let script = script.arg("start").arg(dir).env("DOCKERD_FLAGS", flags).env("DOCKERD_NET", net);
         let out = script.stdout(Stdio::null()).stderr(Stdio::inherit()).status();
         assert!(out.expect("run bench/dockerd").success(), "dockerd does not start");
         Dockerd(dir.to_owned())
