@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"slices"
 	"sort"
 	"strings"
 
@@ -34,20 +35,11 @@ func (c *call) filters(known ...string) (filters, error) {
 		}
 	}
 	for key := range made {
-		if !contains(known, key) {
+		if !slices.Contains(known, key) {
 			return nil, refusal.Invalid("invalid filter '%s'", key)
 		}
 	}
 	return made, nil
-}
-
-func contains(list []string, wanted string) bool {
-	for _, one := range list {
-		if one == wanted {
-			return true
-		}
-	}
-	return false
 }
 
 // pairs reads values in the form key=value, or key for an empty value.

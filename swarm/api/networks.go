@@ -31,17 +31,20 @@ func (s *Server) network(c *call) (reply, error) {
 }
 
 func findNetwork(ctx context.Context, control api.ControlClient, name string) (*api.Network, error) {
-	if answer, err := control.GetNetwork(ctx, &api.GetNetworkRequest{NetworkID: name}); err == nil {
-		return answer.Network, nil
-	}
-	for _, asked := range []*api.ListNetworksRequest_Filters{{Names: []string{name}}, {IDPrefixes: []string{name}}} {
-		answer, err := control.ListNetworks(ctx, &api.ListNetworksRequest{Filters: asked}, longestList)
+	get := func() (*api.Network, error) {
+		answer, err := control.GetNetwork(ctx, &api.GetNetworkRequest{NetworkID: name})
 		if err != nil {
 			return nil, err
 		}
-		if found, err := only(answer.Networks, "network", name); found != nil || err != nil {
-			return found, err
-		}
+		return answer.Network, nil
 	}
-	return nil, refusal.Missing("network %s not found", name)
+	list := func(names, prefixes []string) ([]*api.Network, error) {
+		asked := &api.ListNetworksRequest{Filters: &api.ListNetworksRequest_Filters{Names: names, IDPrefixes: prefixes}}
+		answer, err := control.ListNetworks(ctx, asked, longestList)
+		if err != nil {
+			return nil, err
+		}
+		return answer.Networks, nil
+	}
+	return find("network", name, get, list)
 }

@@ -55,30 +55,22 @@ func (s *Server) aNode(c *call, use func(context.Context, api.ControlClient, *ap
 }
 
 func findNode(ctx context.Context, control api.ControlClient, name string) (*api.Node, error) {
-	if answer, err := control.GetNode(ctx, &api.GetNodeRequest{NodeID: name}); err == nil {
-		return answer.Node, nil
-	}
-	for _, asked := range []*api.ListNodesRequest_Filters{{Names: []string{name}}, {IDPrefixes: []string{name}}} {
-		answer, err := control.ListNodes(ctx, &api.ListNodesRequest{Filters: asked}, longestList)
+	get := func() (*api.Node, error) {
+		answer, err := control.GetNode(ctx, &api.GetNodeRequest{NodeID: name})
 		if err != nil {
 			return nil, err
 		}
-		if found, err := only(answer.Nodes, "node", name); found != nil || err != nil {
-			return found, err
+		return answer.Node, nil
+	}
+	list := func(names, prefixes []string) ([]*api.Node, error) {
+		asked := &api.ListNodesRequest{Filters: &api.ListNodesRequest_Filters{Names: names, IDPrefixes: prefixes}}
+		answer, err := control.ListNodes(ctx, asked, longestList)
+		if err != nil {
+			return nil, err
 		}
+		return answer.Nodes, nil
 	}
-	return nil, refusal.Missing("node %s not found", name)
-}
-
-// only is the one object of a list; nil: there is none.
-func only[T any](list []*T, noun, name string) (*T, error) {
-	switch len(list) {
-	case 0:
-		return nil, nil
-	case 1:
-		return list[0], nil
-	}
-	return nil, refusal.Invalid("%s %s is ambiguous (%d matches found)", noun, name, len(list))
+	return find("node", name, get, list)
 }
 
 func (s *Server) node(c *call) (reply, error) {

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"coracle.dev/swarm/refusal"
 	types "github.com/docker/docker/api/types/swarm"
@@ -54,7 +55,7 @@ func hasMode(service *types.Service, modes []string) bool {
 		"replicated": mode.Replicated != nil, "global": mode.Global != nil,
 		"replicated-job": mode.ReplicatedJob != nil, "global-job": mode.GlobalJob != nil,
 	} {
-		if has && contains(modes, word) {
+		if has && slices.Contains(modes, word) {
 			return true
 		}
 	}
@@ -93,26 +94,20 @@ func findService(ctx context.Context, control api.ControlClient, name string, wi
 		}
 		return answer.Service, nil
 	}
-	if found, err := get(name); err == nil {
-		return found, nil
-	}
-	for _, asked := range []*api.ListServicesRequest_Filters{{Names: []string{name}}, {IDPrefixes: []string{name}}} {
-		answer, err := control.ListServices(ctx, &api.ListServicesRequest{Filters: asked}, longestList)
+	list := func(names, prefixes []string) ([]*api.Service, error) {
+		asked := &api.ListServicesRequest{Filters: &api.ListServicesRequest_Filters{Names: names, IDPrefixes: prefixes}}
+		answer, err := control.ListServices(ctx, asked, longestList)
 		if err != nil {
 			return nil, err
 		}
-		found, err := only(answer.Services, "service", name)
-		if err != nil {
-			return nil, err
-		}
-		if found != nil && withDefaults {
-			return get(found.ID)
-		}
-		if found != nil {
-			return found, nil
-		}
+		return answer.Services, nil
 	}
-	return nil, refusal.Missing("service %s not found", name)
+	found, err := find("service", name, func() (*api.Service, error) { return get(name) }, list)
+	// A list has no defaults in it.
+	if err == nil && withDefaults && found.ID != name {
+		return get(found.ID)
+	}
+	return found, err
 }
 
 func (s *Server) service(c *call) (reply, error) {

@@ -5,14 +5,15 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"coracle.dev/swarm/engine"
+	"coracle.dev/swarm/image"
 	"coracle.dev/swarm/refusal"
 	types "github.com/docker/docker/api/types/swarm"
 	"github.com/docker/docker/daemon/cluster/convert"
 	"github.com/moby/swarmkit/v2/api"
+	"github.com/moby/swarmkit/v2/manager/allocator/networkallocator"
 )
 
 // askRegistry bounds the question for an image's digest.
@@ -106,9 +107,6 @@ func (s *Server) networks(ctx context.Context, control api.ControlClient, spec *
 	return nil
 }
 
-// predefined marks the swarm's networks that stand for a network which every machine has.
-const predefined = "com.docker.swarm.predefined"
-
 // target gives the id of the swarm's network that a service names.
 func (s *Server) target(ctx context.Context, control api.ControlClient, name string) (string, error) {
 	answer, err := control.ListNetworks(ctx, &api.ListNetworksRequest{}, longestList)
@@ -116,7 +114,7 @@ func (s *Server) target(ctx context.Context, control api.ControlClient, name str
 		return "", err
 	}
 	for _, network := range answer.Networks {
-		_, isHere := network.Spec.Annotations.Labels[predefined]
+		_, isHere := network.Spec.Annotations.Labels[networkallocator.PredefinedLabel]
 		isNamed := network.ID == name || network.Spec.Annotations.Name == name
 		switch {
 		case isNamed && isHere:
@@ -144,7 +142,7 @@ func (s *Server) target(ctx context.Context, control api.ControlClient, name str
 // image. Without an answer the reference stays; the warning says so.
 func (s *Server) pin(ctx context.Context, asked version, spec *api.ServiceSpec) []string {
 	container := spec.Task.GetContainer()
-	if asked >= 30 || isDigest(container.Image) {
+	if asked >= 30 || image.IsContent(container.Image) {
 		return nil
 	}
 	bounded, cancel := context.WithTimeout(ctx, askRegistry)
@@ -160,16 +158,6 @@ func (s *Server) pin(ctx context.Context, asked version, spec *api.ServiceSpec) 
 		const text = "image %s could not be accessed on a registry to record\nits digest. Each node will access %s independently,\npossibly leading to different nodes running different\nversions of the image.\n"
 		return []string{fmt.Sprintf(text, container.Image, container.Image)}
 	}
-	container.Image = pinned(container.Image, answer.Descriptor.Digest)
+	container.Image = image.WithTag(container.Image) + "@" + answer.Descriptor.Digest
 	return nil
-}
-
-func isDigest(image string) bool { return strings.Contains(image, "sha256:") }
-
-// pinned adds a digest to a reference, whose tag is latest if it has none.
-func pinned(image, digest string) string {
-	if name := image[strings.LastIndexByte(image, '/')+1:]; !strings.Contains(name, ":") {
-		image += ":latest"
-	}
-	return image + "@" + digest
 }

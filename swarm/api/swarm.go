@@ -57,7 +57,7 @@ func (s *Server) cluster(c *call, use func(context.Context, api.ControlClient, *
 			return err
 		}
 		if found == nil {
-			return refusal.State("This node is not a swarm manager. Manager is being prepared or has trouble connecting to the cluster.")
+			return node.Electing()
 		}
 		return use(ctx, control, found)
 	})

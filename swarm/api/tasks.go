@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	"coracle.dev/swarm/refusal"
 	types "github.com/docker/docker/api/types/swarm"
 	"github.com/docker/docker/daemon/cluster/convert"
 	"github.com/moby/swarmkit/v2/api"
@@ -81,17 +80,20 @@ func (s *Server) task(c *call) (reply, error) {
 }
 
 func findTask(ctx context.Context, control api.ControlClient, name string) (*api.Task, error) {
-	if answer, err := control.GetTask(ctx, &api.GetTaskRequest{TaskID: name}); err == nil {
-		return answer.Task, nil
-	}
-	for _, asked := range []*api.ListTasksRequest_Filters{{Names: []string{name}}, {IDPrefixes: []string{name}}} {
-		answer, err := control.ListTasks(ctx, &api.ListTasksRequest{Filters: asked}, longestList)
+	get := func() (*api.Task, error) {
+		answer, err := control.GetTask(ctx, &api.GetTaskRequest{TaskID: name})
 		if err != nil {
 			return nil, err
 		}
-		if found, err := only(answer.Tasks, "task", name); found != nil || err != nil {
-			return found, err
-		}
+		return answer.Task, nil
 	}
-	return nil, refusal.Missing("task %s not found", name)
+	list := func(names, prefixes []string) ([]*api.Task, error) {
+		asked := &api.ListTasksRequest{Filters: &api.ListTasksRequest_Filters{Names: names, IDPrefixes: prefixes}}
+		answer, err := control.ListTasks(ctx, asked, longestList)
+		if err != nil {
+			return nil, err
+		}
+		return answer.Tasks, nil
+	}
+	return find("task", name, get, list)
 }

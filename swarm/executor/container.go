@@ -9,10 +9,8 @@ import (
 	gogo "github.com/gogo/protobuf/types"
 	"github.com/moby/swarmkit/v2/api"
 	"github.com/moby/swarmkit/v2/api/naming"
+	"github.com/moby/swarmkit/v2/manager/allocator/networkallocator"
 )
-
-// predefined marks the swarm's networks that stand for a network which every machine has.
-const predefined = "com.docker.swarm.predefined"
 
 // container is what a task asks of the engine.
 type container struct {
@@ -273,7 +271,7 @@ func (h *host) secure(spec *api.Privileges) error {
 func (h *host) connect(task *api.Task) error {
 	for _, attachment := range task.Networks {
 		spec := attachment.Network.Spec
-		if _, isHere := spec.Annotations.Labels[predefined]; !isHere {
+		if _, isHere := spec.Annotations.Labels[networkallocator.PredefinedLabel]; !isHere {
 			return fmt.Errorf("network %s: overlay networks are not built yet", spec.Annotations.Name)
 		}
 		if h.NetworkMode != "" {

@@ -7,18 +7,19 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"coracle.dev/swarm/engine"
+	"coracle.dev/swarm/image"
 )
 
 // pull brings the image of a task here. An image that is named by its content, and is here, is not asked for.
 func (c *controller) pull(ctx context.Context) error {
-	image := c.task.Spec.GetContainer().Image
-	if isContent(image) && c.has(ctx, image) {
+	reference := c.task.Spec.GetContainer().Image
+	if image.IsContent(reference) && c.has(ctx, reference) {
 		return nil
 	}
-	request := engine.Request{Method: http.MethodPost, Path: "/images/create", Query: url.Values{"fromImage": {withTag(image)}}}
+	// A pull without a tag would bring all tags.
+	request := engine.Request{Method: http.MethodPost, Path: "/images/create", Query: url.Values{"fromImage": {image.WithTag(reference)}}}
 	if login := c.task.Spec.GetContainer().PullOptions; login != nil && login.RegistryAuth != "" {
 		request.Headers = map[string]string{"X-Registry-Auth": login.RegistryAuth}
 	}
@@ -46,19 +47,7 @@ func failedPull(progress io.Reader) error {
 	}
 }
 
-func (c *controller) has(ctx context.Context, image string) bool {
-	request := engine.Request{Method: http.MethodGet, Path: "/images/" + image + "/json"}
+func (c *controller) has(ctx context.Context, reference string) bool {
+	request := engine.Request{Method: http.MethodGet, Path: "/images/" + reference + "/json"}
 	return c.engine.Call(ctx, request, nil) == nil
-}
-
-// isContent tells whether a reference is an id or has a digest.
-func isContent(image string) bool { return strings.Contains(image, "sha256:") }
-
-// withTag adds the usual tag to a reference without one: a pull without a tag would bring all tags.
-func withTag(image string) string {
-	name := image[strings.LastIndexByte(image, '/')+1:]
-	if strings.ContainsAny(name, ":@") {
-		return image
-	}
-	return image + ":latest"
 }

@@ -69,7 +69,7 @@ func listenAddress(text string) (host, port string, err error) {
 		return "", "", refusal.Invalid("could not parse listen address %s", text)
 	}
 	if _, err := net.LookupPort("tcp", port); err != nil || port == "" {
-		return "", "", refusal.Invalid("invalid ListenAddr %q: the port %q is no number from 0 to 65535", text, port)
+		return "", "", refusal.Invalid("invalid ListenAddr %q: the port %q is not a number from 0 to 65535", text, port)
 	}
 	ip, err := resolve(host)
 	if errors.Is(err, errNotAnAddress) {

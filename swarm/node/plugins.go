@@ -8,7 +8,7 @@ import (
 	"github.com/moby/swarmkit/v2/node/plugin"
 )
 
-// noPlugins tells the allocator of networks that there is no plugin.
+// noPlugins answers the allocator of networks, which asks for plugins: none exists.
 type noPlugins struct{}
 
 func (noPlugins) Get(name, capability string, _ int) (plugingetter.CompatPlugin, error) {

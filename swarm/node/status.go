@@ -72,12 +72,15 @@ func (m *Member) control() (api.ControlClient, error) {
 	case r.err != nil && r.node == nil:
 		return nil, refusal.State("%s %s", textElecting, r.err)
 	case r.node != nil && r.node.Manager() != nil:
-		return nil, refusal.State(textElecting)
+		return nil, Electing()
 	case !r.wasReady():
-		return nil, refusal.State(textElecting)
+		return nil, Electing()
 	}
 	return nil, refusal.State(textWorker)
 }
+
+// Electing refuses a request while the managers have no leader yet.
+func Electing() error { return refusal.State(textElecting) }
 
 // Cluster is the swarm's own object; nil: it does not exist yet.
 func Cluster(ctx context.Context, control api.ControlClient) (*api.Cluster, error) {
