@@ -27,23 +27,28 @@ const IDLE: &str = "10s";
 const REASON: usize = 1000;
 
 pub(super) struct Program {
-    /// The program's file, if the options name one.
-    path: Option<PathBuf>,
+    /// Absent: the options name no program.
+    named: Option<Named>,
     root: PathBuf,
     /// The program's directory below the run directory.
     run: PathBuf,
+}
+
+/// The program that the options name.
+struct Named {
+    path: PathBuf,
     /// The options that the program opens the root with.
     config: String,
 }
 
 impl Program {
     pub(super) fn new(root: &Path, run: PathBuf, options: &Options) -> Program {
-        let path = options.swarm_program.clone();
-        Program { path, root: root.to_owned(), run, config: config::written(options) }
+        let named = options.swarm_program.clone().map(|path| Named { path, config: config::written(options) });
+        Program { named, root: root.to_owned(), run }
     }
 
     pub(super) fn is_named(&self) -> bool {
-        self.path.is_some()
+        self.named.is_some()
     }
 
     fn log(&self) -> PathBuf {
@@ -100,30 +105,30 @@ impl Program {
     }
 
     pub(super) fn start(&self) -> Result<()> {
-        let Some(path) = &self.path else {
+        let Some(named) = &self.named else {
             return Err(Error::unsupported(
                 "swarm mode needs the program coracle-swarm: it does not run, and no option (swarm-program) names its file",
             ));
         };
         let missing = |error: std::io::Error| {
-            let reason = Error::io(path.display(), &error);
+            let reason = Error::io(named.path.display(), &error);
             Error::unsupported(format!("swarm mode needs the program coracle-swarm: {}", reason.message()))
         };
-        let program = File::open(path).map_err(missing)?;
+        let program = File::open(&named.path).map_err(missing)?;
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.run);
         made.map_err(|error| Error::io(format_args!("make {}", self.run.display()), &error))?;
         let null = File::open("/dev/null").map_err(|error| Error::io("open /dev/null", &error))?;
-        start_detached(program.as_fd(), null.as_fd(), &self.words(path)?)
+        start_detached(program.as_fd(), null.as_fd(), &self.words(named)?)
     }
 
-    fn words(&self, path: &Path) -> Result<Words> {
+    fn words(&self, named: &Named) -> Result<Words> {
         let word = |word: &OsStr| {
             CString::new(word.as_bytes()).map_err(|_| Error::invalid("a path of coracle-swarm has a null byte"))
         };
         // The run directory itself, which the program's own directory is in.
         let run = self.run.parent().unwrap_or(&self.run);
         let line: [&OsStr; 7] = [
-            path.as_ref(),
+            named.path.as_ref(),
             "--root".as_ref(),
             self.root.as_ref(),
             "--run-dir".as_ref(),
@@ -131,8 +136,10 @@ impl Program {
             "--idle".as_ref(),
             IDLE.as_ref(),
         ];
-        let own =
-            [("CORACLE_SWARM_BOOT", self.log().into_os_string()), ("CORACLE_SWARM_CONFIG", self.config.clone().into())];
+        let own = [
+            ("CORACLE_SWARM_BOOT", self.log().into_os_string()),
+            ("CORACLE_SWARM_CONFIG", named.config.clone().into()),
+        ];
         let passed = PASSED.iter().filter_map(|name| Some((*name, std::env::var_os(name)?)));
         let environment = passed.chain(own).map(|(name, value)| {
             let mut text = OsString::from(name);
