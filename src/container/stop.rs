@@ -123,7 +123,6 @@ impl Stopper {
             false => None,
         };
         let Some((control, waiter)) = self.ending(&found, op)? else {
-            self.is_over(&found)?;
             return self.finished(&found, held).map(StopStep::Over);
         };
         self.send(&found, &control, end.signal, true)?;
@@ -179,7 +178,7 @@ impl Stopper {
     }
 
     fn stop_live(&self, found: &Snapshot, stop: Stop, op: Option<&Op>) -> Result<()> {
-        let Some((control, waiter)) = self.ending(found, op)? else { return self.is_over(found) };
+        let Some((control, waiter)) = self.ending(found, op)? else { return Ok(()) };
         self.send(found, &control, stop.signal, true)?;
         let deadline = stop.grace.map(|grace| Instant::now() + grace);
         if self.ended(found, waiter.answer_until(deadline, op))? {
@@ -196,7 +195,7 @@ impl Stopper {
                 self.send(found, &control, libc::SIGKILL, true)?;
                 self.killed(found, &waiter, op)
             }
-            Ok(None) => self.is_over(found),
+            Ok(None) => Ok(()),
             Err(error) if self.monitors.is_out_of_reach(found) => {
                 self.kill_monitor(found, op).map_err(|e| error.context(e))
             }
@@ -217,8 +216,9 @@ impl Stopper {
     /// Two connections to the monitor of a container: one for requests, one on which the end will be reported; `None`
     /// if it has ended.
     fn ending(&self, found: &Snapshot, op: Option<&Op>) -> Result<Option<(Control, Control)>> {
-        let Some(control) = self.monitors.live_control(found)? else { return Ok(None) };
-        let Some(waiter) = self.monitors.waiter(found)? else { return Ok(None) };
+        let none = || self.is_over(found).map(|()| None);
+        let Some(control) = self.monitors.live_control(found)? else { return none() };
+        let Some(waiter) = self.monitors.waiter(found)? else { return none() };
         if decide(Verb::Stop, found)? == Way::EndRestart {
             // No process runs: cancelling the restart ends the monitor, unless the restart has just happened.
             let _ = control.ask(Call::NoRestart, op);
